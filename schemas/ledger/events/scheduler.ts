@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { type EventsOf, entriesOf } from "../entry.ts";
+import { count, failure, id } from "../parts.ts";
+
+const entry = entriesOf("scheduler");
+
+const sandbox = {
+  sandboxId: id,
+  generation: z.number().int().positive().describe("Rises each time the session's sandbox is made anew"),
+};
+const asked = { ...sandbox, provider: z.string().max(50), taskId: id };
+
+export const schedulerEvents = {
+  SandboxCreateRequested: entry("A provider was asked to make a sandbox", z.strictObject(asked)),
+  SandboxRestartRequested: entry(
+    "A provider was asked to start a stopped sandbox with its disk",
+    z.strictObject(asked),
+  ),
+  SandboxInspectRequested: entry("A provider was asked for the true state of a sandbox", z.strictObject(asked)),
+  SandboxDeleteRequested: entry("A provider was asked to delete a sandbox for good", z.strictObject(asked)),
+  SandboxCreated: entry("The provider made the sandbox", z.strictObject({ ...sandbox, durationMs: count })),
+  SandboxRestarted: entry("The provider started the sandbox again", z.strictObject({ ...sandbox, durationMs: count })),
+  SandboxJoined: entry(
+    "pistisd in the sandbox traded its join token for a pass",
+    z.strictObject({ ...sandbox, bootId: z.string().max(100).describe("New at every start of pistisd") }),
+  ),
+  SandboxStopped: entry(
+    "The sandbox's processes are gone, its disk is kept",
+    z.strictObject({ ...sandbox, reason: z.string().max(500) }),
+  ),
+  SandboxMissing: entry("The provider says that the sandbox is gone", z.strictObject(sandbox)),
+  SandboxDestroyed: entry("The sandbox was deleted for good", z.strictObject(sandbox)),
+  SandboxFailed: entry("The provider could not do what it was asked", z.strictObject({ ...sandbox, failure })),
+};
+
+export type SchedulerEvent = EventsOf<typeof schedulerEvents>;

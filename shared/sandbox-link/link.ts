@@ -1,0 +1,62 @@
+// One sandbox, as the brain and the publisher see it: requests go through the relay to pistisd.
+// A dropped socket or a restarted relay is mended inside: the link reconnects and re-attaches to running
+// commands at their position. What cannot be mended within `reattachMs` throws SandboxLost.
+import type { AnswerOf, AttachResult, ExecResult, RequestOf } from "#schemas/wire/message.ts";
+
+/** Nobody can say how the request ended: the sandbox did not answer in time or pistisd was restarted. */
+export class SandboxLost extends Error {
+  override readonly name = "SandboxLost";
+  readonly code: "unreachable" | "restarted";
+  constructor(code: "unreachable" | "restarted", message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** pistisd never saw the call and, being asked, has barred it: it did not run and never will. */
+export class CallNotRun extends Error {
+  override readonly name = "CallNotRun";
+}
+
+export type OutputChunk = Readonly<{ position: number; bytes: Uint8Array }>;
+
+export type ExecOptions = Readonly<{
+  /** Gets the output as it comes. Its promise is the back-pressure of the stream; the command itself is not slowed. */
+  onOutput?: (chunk: OutputChunk) => void | Promise<void>;
+}>;
+
+type Plain<O extends "exec" | "attach"> = Omit<RequestOf<O>, "op" | "stream">;
+
+export interface SandboxLink {
+  readonly sandboxId: string;
+  /** Resolves when pistisd is connected and accepted this peer's epoch. Throws SandboxLost after `withinMs`; Refusal `epoch_stale`. */
+  ready(withinMs: number): Promise<{ bootId: string }>;
+
+  /** Resolves when the command ended (or is in the background). Throws SandboxLost, CallNotRun, or Refusal with pistisd's code. */
+  exec(request: Plain<"exec">, options?: ExecOptions): Promise<ExecResult>;
+  /** Asks about a call of an earlier brain, waits for its end if it runs. Never runs anything. */
+  attach(request: Plain<"attach">, options?: ExecOptions): Promise<AttachResult>;
+  stop(callId: string, graceMs: number): Promise<AnswerOf<"stop">>;
+  processes(): Promise<AnswerOf<"processes">>;
+  signal(request: Omit<RequestOf<"signal">, "op">): Promise<AnswerOf<"signal">>;
+
+  /** Bytes [from, from + length) of a call's whole output, in order, with back-pressure. */
+  readOutput(callId: string, from: number, length: number): AsyncIterable<Uint8Array>;
+  /** `info` resolves first; then the bytes come. */
+  readFile(
+    path: string,
+    from: number,
+    length: number,
+  ): { info: Promise<AnswerOf<"fileRead">>; bytes: AsyncIterable<Uint8Array> };
+  writeFile(
+    request: Omit<RequestOf<"fileWrite">, "op" | "stream">,
+    content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  ): Promise<AnswerOf<"fileWrite">>;
+  editFile(request: Omit<RequestOf<"fileEdit">, "op">): Promise<AnswerOf<"fileEdit">>;
+  listFiles(request: Omit<RequestOf<"fileList">, "op">): Promise<AnswerOf<"fileList">>;
+  searchFiles(request: Omit<RequestOf<"fileSearch">, "op">): Promise<AnswerOf<"fileSearch">>;
+
+  close(): Promise<void>;
+}
+
+export type OpenLink = (request: { sandboxId: string; role: "brain" | "service"; epoch?: number }) => SandboxLink;

@@ -1,0 +1,14 @@
+// Work that takes time, at least once each, one at a time per worker. EDGE account.
+
+export interface WorkQueueSender<Item> {
+  /** Resolves when stored. The same `id` again within two minutes is stored once. */
+  send(id: string, item: Item): Promise<void>;
+}
+
+export interface WorkQueueReceiver<Item> {
+  /**
+   * Hands out items until closed; a running one is kept alive. The handler returns: done. It throws a Retryable:
+   * again after `retryAfterMs`. It throws anything else: parked with the reason, and logged.
+   */
+  receive(handle: (item: Item, signal: AbortSignal) => Promise<void>): Promise<{ close: () => Promise<void> }>;
+}
