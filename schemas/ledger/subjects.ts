@@ -4,6 +4,10 @@
 export const LEDGER_STREAM = "LEDGER";
 export const TASKS_STREAM = "TASKS";
 export const REPORTS_STREAM = "REPORTS";
+/** CORE, work queue: deadlines that the scheduler sets for itself. */
+export const TIMERS_STREAM = "TIMERS";
+/** In each account: work that nobody could do, with the reason, for a person to look at. */
+export const PARKED_STREAM = "PARKED";
 export const LEASES_BUCKET = "leases";
 
 /** Session id under which events stand that belong to no session. */
@@ -43,4 +47,11 @@ export function taskSubject(provider: string): string {
 /** EDGE, work queue: what providers and the relay saw. `reporter` is `provider-<kind>` or `relay`. */
 export function reportSubject(reporter: string): string {
   return `reports.${reporter}`;
+}
+
+export const TIMERS_SUBJECT = "timers.scheduler";
+
+/** Where a work queue puts an item that it gives up. */
+export function parkedSubject(stream: string, consumer: string): string {
+  return `parked.${stream}.${consumer}`;
 }

@@ -1,0 +1,184 @@
+// Makes the streams, the bucket and every durable consumer, so that no service needs the right to manage them.
+// Asking again changes nothing; the ledger's own stream is never altered once it is there.
+import {
+  AckPolicy,
+  type ConsumerConfig,
+  DeliverPolicy,
+  DiscardPolicy,
+  type JetStreamManager,
+  type NatsConnection,
+  NatsError,
+  nanos,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+} from "nats";
+import { MESSAGE_BYTES_MAX } from "#schemas/ledger/envelope.ts";
+import {
+  LEASES_BUCKET,
+  LEDGER_STREAM,
+  ledgerShardSubject,
+  PARKED_STREAM,
+  REPORTS_STREAM,
+  TASKS_STREAM,
+  TIMERS_STREAM,
+  TIMERS_SUBJECT,
+  taskSubject,
+} from "#schemas/ledger/subjects.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import { ledgerConsumer, REACTORS } from "./permissions.ts";
+
+export const LEASE_TTL_MS_DEFAULT = 10_000;
+/** Deliveries of one work item before it is parked. */
+export const ATTEMPTS_MAX = 10;
+
+const PROVIDERS = ["local"] as const;
+const HEADER_BYTES_MAX = 8 * 1024;
+const ACK_WAIT_MS = 30_000;
+const LEDGER_PENDING_MAX = 1_024;
+const WORK_PENDING_MAX = 100_000;
+const PARKED_MAX = 10_000;
+const DUPLICATE_WINDOW_MS = 120_000;
+const STREAM_NOT_FOUND = 10_059;
+const CONSUMER_NOT_FOUND = 10_014;
+
+/** Everything that the services expect to find. `core` and `edge` are connections of `setup` and `edge-setup`. */
+export async function prepareNats(options: {
+  core: NatsConnection;
+  edge: NatsConnection;
+  shards: number;
+  leaseTtlMs?: number;
+}): Promise<void> {
+  const core = await options.core.jetstreamManager();
+  const edge = await options.edge.jetstreamManager();
+  await Promise.all([
+    prepareLedger(core, options.shards),
+    prepareLeases(core, options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT),
+    prepareWorkQueue(core, TIMERS_STREAM, [TIMERS_SUBJECT], [["scheduler", TIMERS_SUBJECT]]),
+    prepareParked(core),
+    prepareWorkQueue(
+      edge,
+      TASKS_STREAM,
+      ["tasks.*"],
+      PROVIDERS.map((provider) => [`provider-${provider}`, taskSubject(provider)]),
+    ),
+    prepareWorkQueue(edge, REPORTS_STREAM, ["reports.*"], [["scheduler", "reports.*"]]),
+    prepareParked(edge),
+  ]);
+}
+
+async function prepareLedger(manager: JetStreamManager, shards: number): Promise<void> {
+  const description = `Pistis ledger in ${shards} shards`;
+  const found = await findStream(manager, LEDGER_STREAM);
+  if (found === undefined) {
+    await manager.streams.add({
+      ...file(LEDGER_STREAM, ["ledger.*.*"], RetentionPolicy.Limits),
+      description,
+      max_msg_size: MESSAGE_BYTES_MAX + HEADER_BYTES_MAX,
+      deny_delete: true,
+      deny_purge: true,
+      allow_direct: true,
+    });
+  } else if (found.description !== description) {
+    throw new Refusal(
+      "ledger_shards_fixed",
+      `This is the "${found.description}", and ${shards} shards were asked for`,
+      {
+        next: "Set ledger.shards in pistis.json back to the number of the first start.",
+      },
+    );
+  }
+  for (const service of REACTORS) {
+    await Promise.all(
+      Array.from({ length: shards }, (_, shard) =>
+        ensureConsumer(manager, LEDGER_STREAM, {
+          ...pull(ledgerConsumer(service, shard), ledgerShardSubject(shard)),
+          ack_policy: AckPolicy.All,
+          max_ack_pending: LEDGER_PENDING_MAX,
+        }),
+      ),
+    );
+  }
+}
+
+/** A KV bucket in the layout that every NATS client knows. An entry that is not renewed vanishes after `ttlMs`. */
+async function prepareLeases(manager: JetStreamManager, ttlMs: number): Promise<void> {
+  const name = `KV_${LEASES_BUCKET}`;
+  const config = {
+    ...file(name, [`$KV.${LEASES_BUCKET}.>`], RetentionPolicy.Limits),
+    max_msgs_per_subject: 1,
+    max_age: nanos(ttlMs),
+    duplicate_window: nanos(Math.min(ttlMs, DUPLICATE_WINDOW_MS)),
+    discard: DiscardPolicy.New,
+    allow_rollup_hdrs: true,
+    deny_delete: true,
+    allow_direct: true,
+  };
+  const found = await findStream(manager, name);
+  if (found === undefined) await manager.streams.add(config);
+  else if (found.max_age !== config.max_age) await manager.streams.update(name, config);
+}
+
+async function prepareWorkQueue(
+  manager: JetStreamManager,
+  stream: string,
+  subjects: string[],
+  consumers: ReadonlyArray<readonly [name: string, subject: string]>,
+): Promise<void> {
+  await ensureStream(manager, file(stream, subjects, RetentionPolicy.Workqueue));
+  for (const [name, subject] of consumers) {
+    await ensureConsumer(manager, stream, {
+      ...pull(name, subject),
+      ack_policy: AckPolicy.Explicit,
+      max_ack_pending: WORK_PENDING_MAX,
+      max_deliver: ATTEMPTS_MAX + 1,
+    });
+  }
+}
+
+async function prepareParked(manager: JetStreamManager): Promise<void> {
+  const config = file(PARKED_STREAM, ["parked.*.*"], RetentionPolicy.Limits);
+  await ensureStream(manager, { ...config, max_msgs: PARKED_MAX, discard: DiscardPolicy.Old });
+}
+
+function file(name: string, subjects: string[], retention: RetentionPolicy): Partial<StreamConfig> & { name: string } {
+  return { name, subjects, retention, storage: StorageType.File, duplicate_window: nanos(DUPLICATE_WINDOW_MS) };
+}
+
+function pull(name: string, subject: string): Partial<ConsumerConfig> & { durable_name: string } {
+  return {
+    durable_name: name,
+    filter_subject: subject,
+    deliver_policy: DeliverPolicy.All,
+    ack_wait: nanos(ACK_WAIT_MS),
+  };
+}
+
+async function ensureStream(
+  manager: JetStreamManager,
+  config: Partial<StreamConfig> & { name: string },
+): Promise<void> {
+  if ((await findStream(manager, config.name)) === undefined) await manager.streams.add(config);
+}
+
+async function ensureConsumer(
+  manager: JetStreamManager,
+  stream: string,
+  config: Partial<ConsumerConfig> & { durable_name: string },
+): Promise<void> {
+  const found = await orUndefined(CONSUMER_NOT_FOUND, manager.consumers.info(stream, config.durable_name));
+  if (found === undefined) await manager.consumers.add(stream, config);
+}
+
+async function findStream(manager: JetStreamManager, name: string): Promise<StreamConfig | undefined> {
+  return (await orUndefined(STREAM_NOT_FOUND, manager.streams.info(name)))?.config;
+}
+
+async function orUndefined<T>(code: number, answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof NatsError && error.api_error?.err_code === code) return undefined;
+    throw error;
+  }
+}
