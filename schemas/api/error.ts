@@ -42,6 +42,7 @@ export const apiErrorStatus = {
   provider_unknown: 422,
   not_a_file: 422,
   outside_workspace: 422,
+  queue_full: 429,
   too_many_streams: 429,
   internal: 500,
   sandbox_unreachable: 503,

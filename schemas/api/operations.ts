@@ -91,7 +91,7 @@ export const operations = {
     params: ofSession,
     body: postMessage,
     answers: [{ status: 201, summary: "The message is stored, now or by an earlier request", json: postedMessage }],
-    errors: [...bodyErrors, "session_not_found", "session_ended", "message_id_reused"],
+    errors: [...bodyErrors, "session_not_found", "session_ended", "message_id_reused", "queue_full"],
   },
   withdrawMessage: {
     path: "message",

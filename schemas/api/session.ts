@@ -4,6 +4,7 @@ import { delivery } from "../ledger/events/gateway.ts";
 import { count, failure, id, repositorySource, usage } from "../ledger/parts.ts";
 
 export const MESSAGE_CHARACTERS_MAX = 1_000_000;
+export const QUEUED_MESSAGES_MAX = 1_000;
 export const SESSIONS_PAGE_MAX = 200;
 
 export const sessionId = z
@@ -77,7 +78,14 @@ export const sessionOverview = z
   })
   .meta({ id: "SessionOverview" });
 
-export const queuedMessage = z.strictObject({ messageId: id, text: z.string(), delivery, at: z.iso.datetime() });
+export const QUEUED_EXCERPT_CHARACTERS = 500;
+
+export const queuedMessage = z.strictObject({
+  messageId: id,
+  excerpt: z.string().describe(`The first ${QUEUED_EXCERPT_CHARACTERS} characters of the text`),
+  delivery,
+  at: z.iso.datetime(),
+});
 
 export const sessionDetail = sessionOverview
   .extend({ queue: z.array(queuedMessage).describe("Messages that can still be withdrawn") })
@@ -121,6 +129,7 @@ export const endedSession = z
   .strictObject({ status: z.enum(["ending", "ended"]), sequence: count })
   .meta({ id: "EndedSession" });
 
+export type QueuedMessage = z.output<typeof queuedMessage>;
 export type CreateSession = z.input<typeof createSession>;
 export type PostMessage = z.input<typeof postMessage>;
 export type SessionOverview = z.output<typeof sessionOverview>;

@@ -1,0 +1,36 @@
+// PostgreSQL: the ledger's mirror and what is read from it. MikroORM holds the entities, the migrations and the
+// transactions; the mirror's own reads go through the same pool with bound parameters, because MikroORM writes
+// values into the SQL text, which for bytes means hexadecimal twice their size, parsed on each side.
+import { Migrator } from "@mikro-orm/migrations";
+import { MikroORM } from "@mikro-orm/postgresql";
+import type { Pool } from "pg";
+import { appliedSequenceEntity, ledgerMessageEntity, sessionOverviewEntity } from "./entities.ts";
+import { migrations } from "./migrations/migrations.ts";
+
+const CONNECTIONS_MAX = 10;
+
+export type Database = Readonly<{
+  orm: MikroORM;
+  pool: Pool;
+  /** Throws when the server does not answer. */
+  ping: () => Promise<void>;
+  close: () => Promise<void>;
+}>;
+
+/** Connects to `url` (postgres://…). Does not migrate: see `migrate`. Throws when the server does not answer. */
+export async function openDatabase(url: string): Promise<Database> {
+  const orm = await MikroORM.init({
+    clientUrl: url,
+    entities: [ledgerMessageEntity, sessionOverviewEntity, appliedSequenceEntity],
+    extensions: [Migrator],
+    migrations: { migrationsList: [...migrations], snapshot: false, tableName: "migration", silent: true },
+    pool: { max: CONNECTIONS_MAX },
+    allowGlobalContext: false,
+  });
+  const pool = await orm.em.getConnection().getNativeClient();
+  return { orm, pool, ping: () => ping(pool), close: () => orm.close() };
+}
+
+async function ping(pool: Pool): Promise<void> {
+  await pool.query("select 1");
+}
