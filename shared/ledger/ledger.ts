@@ -22,6 +22,8 @@ export type LedgerMessage = Readonly<{
   hash: string;
   prev: string;
   events: readonly PistisEvent[];
+  /** The message exactly as it is stored: what the hash is of, and what the mirror keeps. */
+  bytes: Uint8Array;
 }>;
 
 export type Cause = Readonly<{ correlationId: string; causationId: string | null; traceparent?: string }>;
@@ -52,8 +54,10 @@ export interface LedgerFeed {
   follow(options: { after: number | "now"; session?: string; signal: AbortSignal }): AsyncIterable<LedgerMessage>;
 
   /**
-   * This service's durable consumer, one per shard. The handler gets batches in order; it returns and the last is
-   * acknowledged, it throws a Retryable and they come again, it throws anything else and they are parked.
+   * This service's durable consumer, one per shard. The handler gets batches in order, one batch of a shard at a time
+   * over all replicas. It returns and they are done; it throws a Retryable (or VersionConflict) and they come again,
+   * later each time; it throws anything else and they come again one by one, and the one that fails alone is parked:
+   * recorded for a person with the reason, while those after it go on. At least once: the same may come twice.
    */
   react(options: {
     consumer: string;
