@@ -1,0 +1,103 @@
+// One WebSocket of the relay, and the back-pressure between two of them. A leg whose peer does not take
+// what is sent stops the reading of whoever sends, so that the relay holds a bounded amount per leg.
+import type { Duplex } from "node:stream";
+import type { WebSocket } from "ws";
+import type { CloseCode } from "#schemas/wire/relay-http.ts";
+import type { RelayLimits } from "../limits.ts";
+
+export type Leg = {
+  readonly ws: WebSocket;
+  readonly socket: Duplex;
+  readonly limits: RelayLimits;
+  /** Set by any frame, ping or pong since the last time the relay looked. */
+  heard: boolean;
+  silentPings: number;
+  /** Legs that are too full for what this one sends; while there is one, this one is not read. */
+  readonly blockedBy: Set<Leg>;
+  /** Legs that are not read because this one is full. */
+  readonly blocks: Set<Leg>;
+  stuckTimer: NodeJS.Timeout | undefined;
+};
+
+export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg {
+  const leg: Leg = {
+    ws,
+    socket,
+    limits,
+    heard: true,
+    silentPings: 0,
+    blockedBy: new Set(),
+    blocks: new Set(),
+    stuckTimer: undefined,
+  };
+  socket.on("drain", () => unblock(leg));
+  ws.on("ping", () => {
+    leg.heard = true;
+  });
+  ws.on("pong", () => {
+    leg.heard = true;
+  });
+  ws.on("close", () => release(leg));
+  return leg;
+}
+
+/** Sends a frame of `from` to `to`. The frame is not copied, so the caller must not use it again. */
+export function passOn(from: Leg, to: Leg, frame: Uint8Array): void {
+  send(to, frame);
+  if (to.socket.writableLength > to.limits.legBufferBytesMax) block(from, to);
+}
+
+export function send(leg: Leg, frame: Uint8Array): void {
+  if (leg.ws.readyState === leg.ws.OPEN) leg.ws.send(frame, { binary: true });
+}
+
+function block(from: Leg, full: Leg): void {
+  if (full.blocks.has(from)) return;
+  full.blocks.add(from);
+  from.blockedBy.add(full);
+  from.ws.pause();
+  full.stuckTimer ??= setTimeout(() => cut(full), full.limits.stuckMs);
+}
+
+function unblock(leg: Leg): void {
+  clearTimeout(leg.stuckTimer);
+  leg.stuckTimer = undefined;
+  for (const from of leg.blocks) {
+    from.blockedBy.delete(leg);
+    if (from.blockedBy.size > 0) continue;
+    from.heard = true;
+    from.ws.resume();
+  }
+  leg.blocks.clear();
+}
+
+/** Lets go of everything that waits for a leg that is gone. */
+function release(leg: Leg): void {
+  unblock(leg);
+  for (const full of leg.blockedBy) full.blocks.delete(leg);
+  leg.blockedBy.clear();
+}
+
+/** Ends a leg without a word: its peer does not listen. */
+export function cut(leg: Leg): void {
+  leg.ws.terminate();
+  release(leg);
+}
+
+/** Says why and ends the leg; a peer that does not answer is cut after `closeMs`. */
+export function closeLeg(leg: Leg, code: (typeof CloseCode)[keyof typeof CloseCode] | 1001, reason: string): void {
+  release(leg);
+  leg.ws.resume();
+  if (leg.ws.readyState === leg.ws.OPEN) leg.ws.close(code, reason);
+  const timer = setTimeout(() => leg.ws.terminate(), leg.limits.closeMs);
+  leg.ws.once("close", () => clearTimeout(timer));
+}
+
+/** Pings a leg; one that showed no sign of life over `silentPingsMax` pings is cut. Legs that are not read are spared. */
+export function checkLife(leg: Leg): void {
+  if (leg.blockedBy.size > 0) return;
+  leg.silentPings = leg.heard ? 0 : leg.silentPings + 1;
+  leg.heard = false;
+  if (leg.silentPings >= leg.limits.silentPingsMax) cut(leg);
+  else if (leg.ws.readyState === leg.ws.OPEN) leg.ws.ping();
+}

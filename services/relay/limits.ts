@@ -1,0 +1,42 @@
+// Every bound of the relay, by name. Tests pass smaller ones.
+
+export type RelayLimits = Readonly<{
+  /** Each leg is pinged this often; after `silentPingsMax` pings without any sign of life it is cut (within 15 s). */
+  pingMs: number;
+  silentPingsMax: number;
+  /** A leg with more than this waiting to be sent makes the relay stop reading whoever writes to it. */
+  legBufferBytesMax: number;
+  /** A leg that does not empty its buffer within this time is cut. */
+  stuckMs: number;
+  serverLegsMax: number;
+  sandboxesMax: number;
+  /** Kept per sandbox so that a used token stays used. */
+  tokensPerSandboxMax: number;
+  /** TCP connections that have not shown a valid pass or key; the oldest one makes way. */
+  unprovenConnectionsMax: number;
+  badKeysPerMinuteMax: number;
+  connectsPerMinuteMax: number;
+  /** Frames that a sandbox may still send to a channel that was just closed. */
+  lateFramesMax: number;
+  headerBytesMax: number;
+  bodyBytesMax: number;
+  /** How long a closing relay waits for its legs to say goodbye. */
+  closeMs: number;
+}>;
+
+export const relayLimits: RelayLimits = {
+  pingMs: 5_000,
+  silentPingsMax: 2,
+  legBufferBytesMax: 4 * 1024 * 1024,
+  stuckMs: 10_000,
+  serverLegsMax: 64,
+  sandboxesMax: 10_000,
+  tokensPerSandboxMax: 256,
+  unprovenConnectionsMax: 256,
+  badKeysPerMinuteMax: 60,
+  connectsPerMinuteMax: 60,
+  lateFramesMax: 10_000,
+  headerBytesMax: 8 * 1024,
+  bodyBytesMax: 4 * 1024,
+  closeMs: 2_000,
+};
