@@ -37,7 +37,8 @@ export async function findSession(database: Database, session: string): Promise<
 
 /** The overviews that exist of these sessions, inside the caller's transaction if there is one. */
 export async function findSessions(em: EntityManager, sessions: readonly string[]): Promise<StoredOverview[]> {
-  const found = await em.find(sessionOverviewEntity, { id: { $in: [...sessions] } });
+  const where = { id: { $in: [...sessions] } };
+  const found = await em.find(sessionOverviewEntity, where, { disableIdentityMap: true });
   return found.map(overviewOf);
 }
 
