@@ -34,7 +34,7 @@ export const ATTEMPTS_MAX = 10;
 
 const PROVIDERS = ["local"] as const;
 const HEADER_BYTES_MAX = 8 * 1024;
-const ACK_WAIT_MS = 30_000;
+export const ACK_WAIT_MS = 30_000;
 const LEDGER_PENDING_MAX = 1_024;
 const WORK_PENDING_MAX = 100_000;
 const PARKED_MAX = 10_000;

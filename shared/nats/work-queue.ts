@@ -1,0 +1,214 @@
+// Work queues over JetStream: one durable consumer per kind of worker, one item in hand at a time.
+// The only place that decides between done, again and parked.
+import { type Consumer, headers, type JetStreamClient, type JsMsg, type NatsConnection } from "nats";
+import { z } from "zod";
+import {
+  parkedSubject,
+  REPORTS_STREAM,
+  reportSubject,
+  TASKS_STREAM,
+  TIMERS_STREAM,
+  TIMERS_SUBJECT,
+  taskSubject,
+} from "#schemas/ledger/subjects.ts";
+import { type ProviderTask, providerTask, type Report, report } from "#schemas/provider/task.ts";
+import { type Failure, Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
+import { ACK_WAIT_MS, ATTEMPTS_MAX } from "./setup.ts";
+
+/** Who said it is the subject that the server let it through on, so it cannot be made up. */
+export type ReceivedReport = Readonly<{ reporter: string; report: Report }>;
+
+/** Something to look at again at `dueAt`; it is kept by the server, so it outlives the one who set it. */
+export const timer = z.strictObject({
+  session: z.string().max(100),
+  taskId: z.string().max(100),
+  dueAt: z.iso.datetime(),
+});
+export type Timer = z.output<typeof timer>;
+
+/** The scheduler's way to one kind of provider (`edge-scheduler`). */
+export function openTaskSender(options: { nats: NatsConnection; provider: string }): WorkQueueSender<ProviderTask> {
+  return sender(options.nats, taskSubject(options.provider), providerTask);
+}
+
+/** A provider's tasks (`provider-<kind>`). */
+export function openTaskReceiver(options: {
+  nats: NatsConnection;
+  provider: string;
+  log: Log;
+}): WorkQueueReceiver<ProviderTask> {
+  const queue = { stream: TASKS_STREAM, consumer: `provider-${options.provider}` };
+  return receiver(options, queue, (message) => providerTask.parse(message.json()));
+}
+
+/** `reporter` is `provider-<kind>` or `relay`, and also the NATS user. */
+export function openReportSender(options: { nats: NatsConnection; reporter: string }): WorkQueueSender<Report> {
+  return sender(options.nats, reportSubject(options.reporter), report);
+}
+
+/** All reports, for the scheduler (`edge-scheduler`). */
+export function openReportReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<ReceivedReport> {
+  const queue = { stream: REPORTS_STREAM, consumer: "scheduler" };
+  return receiver(options, queue, (message) => ({
+    reporter: message.subject.slice(reportSubject("").length),
+    report: report.parse(message.json()),
+  }));
+}
+
+/** The scheduler's own deadlines (`scheduler`). */
+export function openTimerSender(options: { nats: NatsConnection }): WorkQueueSender<Timer> {
+  return sender(options.nats, TIMERS_SUBJECT, timer);
+}
+
+export function openTimerReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<Timer> {
+  const queue = { stream: TIMERS_STREAM, consumer: "scheduler" };
+  return receiver(options, queue, (message) => timer.parse(message.json()));
+}
+
+/**
+ * Logs what a queue gave up without anyone having parked it: every attempt took its worker down.
+ * Only the server's advisory tells of it.
+ */
+export function logUndeliverable(options: { nats: NatsConnection; log: Log }): { close: () => void } {
+  const subscription = options.nats.subscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.*.*", {
+    callback: (error, message) => {
+      if (error === null) options.log.error({ advisory: message.string() }, "A work item is no longer delivered");
+    },
+  });
+  return { close: () => subscription.unsubscribe() };
+}
+
+function sender<Item>(nats: NatsConnection, subject: string, schema: z.ZodType<Item>): WorkQueueSender<Item> {
+  const jetstream = nats.jetstream();
+  return {
+    async send(id, item) {
+      await jetstream.publish(subject, JSON.stringify(schema.parse(item)), { msgID: id }).catch((cause: unknown) => {
+        throw new Retryable("queue_unreachable", `Nothing was stored on ${subject}`, { cause, retryAfterMs: 1_000 });
+      });
+    },
+  };
+}
+
+type Queue = Readonly<{ stream: string; consumer: string }>;
+type Work<Item> = Readonly<{
+  jetstream: JetStreamClient;
+  queue: Queue;
+  read: (message: JsMsg) => Item;
+  handle: (item: Item, signal: AbortSignal) => Promise<void>;
+  closing: AbortSignal;
+  log: Log;
+}>;
+
+function receiver<Item>(
+  { nats, log }: { nats: NatsConnection; log: Log },
+  queue: Queue,
+  read: (message: JsMsg) => Item,
+): WorkQueueReceiver<Item> {
+  return {
+    async receive(handle) {
+      const jetstream = nats.jetstream();
+      const consumer = await jetstream.consumers.get(queue.stream, queue.consumer);
+      const closing = new AbortController();
+      const running = workOff(consumer, { jetstream, queue, read, handle, closing: closing.signal, log });
+      return {
+        close: () => {
+          closing.abort();
+          return running;
+        },
+      };
+    },
+  };
+}
+
+/** One item is asked for when the one before is settled: nothing waits, out of time, behind a long one. */
+async function workOff<Item>(consumer: Consumer, work: Work<Item>): Promise<void> {
+  while (!work.closing.aborted) {
+    try {
+      const message = await next(consumer, work.closing);
+      if (message !== undefined) await settle(message, work);
+    } catch (error) {
+      if (work.closing.aborted) return;
+      work.log.error({ ...work.queue, failure: failureOf(error) }, "A work queue does not answer; asking again");
+      await pause(work.closing);
+    }
+  }
+}
+
+async function next(consumer: Consumer, closing: AbortSignal): Promise<JsMsg | undefined> {
+  const messages = await consumer.fetch({ max_messages: 1, expires: ASK_MS });
+  const stop = () => messages.stop();
+  closing.addEventListener("abort", stop, { once: true });
+  if (closing.aborted) stop();
+  try {
+    for await (const message of messages) return message;
+    return undefined;
+  } finally {
+    closing.removeEventListener("abort", stop);
+  }
+}
+
+async function settle<Item>(message: JsMsg, work: Work<Item>): Promise<void> {
+  const alive = setInterval(() => message.working(), ACK_WAIT_MS / 3);
+  try {
+    if (message.info.deliveryCount > ATTEMPTS_MAX) throw tooManyAttempts();
+    await work.handle(readItem(message, work), work.closing);
+    await message.ackAck();
+  } catch (error) {
+    if (error instanceof Retryable) return again(message, error, work);
+    await park(message, failureOf(error), work);
+  } finally {
+    clearInterval(alive);
+  }
+}
+
+function readItem<Item>(message: JsMsg, work: Work<Item>): Item {
+  try {
+    return work.read(message);
+  } catch (cause) {
+    throw new Fatal("queue_item_invalid", `An item of ${work.queue.stream} does not fit its schema`, { cause });
+  }
+}
+
+function again<Item>(message: JsMsg, error: Retryable, work: Work<Item>): void {
+  const { sequence, attempt } = placeOf(message);
+  work.log.debug({ ...work.queue, sequence, attempt, failure: failureOf(error) }, "A work item will come again");
+  message.nak(error.retryAfterMs);
+}
+
+/** Stored aside first, then taken off the queue: a crash between the two parks it once, by the message's id. */
+async function park<Item>(message: JsMsg, failure: Failure, work: Work<Item>): Promise<void> {
+  const { stream, consumer } = work.queue;
+  const { sequence, attempt } = placeOf(message);
+  const why = headers();
+  why.set("Pistis-Code", failure.code);
+  why.set("Pistis-Reason", failure.message.replace(/[\r\n]+/g, " ").slice(0, REASON_CHARACTERS_MAX));
+  const msgID = `parked-${stream}-${sequence}`;
+  await work.jetstream.publish(parkedSubject(stream, consumer), message.data, { msgID, headers: why });
+  work.log.error({ stream, consumer, sequence, attempt, failure }, "A work item is parked");
+  message.term(failure.code);
+}
+
+function placeOf(message: JsMsg): { sequence: number; attempt: number } {
+  return { sequence: message.seq, attempt: message.info.deliveryCount };
+}
+
+function tooManyAttempts(): Fatal {
+  return new Fatal("queue_attempts", `Given up after ${ATTEMPTS_MAX} attempts`);
+}
+
+function pause(closing: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timeout);
+      resolve();
+    };
+    const timeout = setTimeout(done, PAUSE_MS);
+    closing.addEventListener("abort", done, { once: true });
+  });
+}
+
+const ASK_MS = 30_000;
+const PAUSE_MS = 1_000;
+const REASON_CHARACTERS_MAX = 1_000;
