@@ -46,6 +46,8 @@ describe("the projector", () => {
     await server.close();
   });
 
+  const fresh = () => ({ database, shards: SHARDS, cache: new Map() });
+
   async function append(session: string, events: PistisEvent[], expected: Version = NEW_SESSION) {
     const writer = events[0]?.type === "TurnStarted" ? "brain" : "gateway";
     return ledger.open(writer).append(session, expected, events, { correlationId: session, causationId: null });
@@ -91,17 +93,30 @@ describe("the projector", () => {
 
   it("changes nothing when a batch comes again, whole or in part", async () => {
     const messages = await someSessions();
-    await applyBatch(database, SHARDS, messages);
+    await applyBatch(fresh(), messages);
     const before = await tables();
-    await applyBatch(database, SHARDS, messages);
-    await applyBatch(database, SHARDS, messages.slice(2, 5));
+    await applyBatch(fresh(), messages);
+    await applyBatch(fresh(), messages.slice(2, 5));
     expect(await tables()).to.deep.equal(before);
+  });
+
+  it("goes on from the rows that it wrote last, and reads them again when another replica went on", async () => {
+    const messages = await someSessions();
+    const [one, other] = [fresh(), fresh()];
+    await applyBatch(one, messages.slice(0, 4));
+    await applyBatch(one, messages.slice(4, 5));
+    await applyBatch(other, messages.slice(5, 8));
+    await applyBatch(one, messages.slice(8));
+    const shared = await tables();
+    await database.pool.query("truncate ledger_message, session_overview, applied_sequence");
+    await applyBatch(fresh(), messages);
+    expect(shared).to.deep.equal(await tables());
   });
 
   it("writes mirror, read models and applied sequence together or not at all", async () => {
     const messages = await someSessions();
     await database.pool.query("alter table applied_sequence add constraint refuse check (sequence < 0)");
-    const outcome = await applyBatch(database, SHARDS, messages).then(
+    const outcome = await applyBatch(fresh(), messages).then(
       () => "written",
       () => "refused",
     );
@@ -112,7 +127,7 @@ describe("the projector", () => {
   it("asks for the batch again when the database does not answer", async () => {
     const messages = await someSessions();
     await server.close();
-    const failure = await applyBatch(database, SHARDS, messages).then(
+    const failure = await applyBatch(fresh(), messages).then(
       () => undefined,
       (error: unknown) => error,
     );
@@ -122,16 +137,16 @@ describe("the projector", () => {
   it("comes to the same rows when two replicas get the same batches at the same time", async () => {
     const messages = await someSessions();
     const halves = [messages.slice(0, 5), messages.slice(0, 9)];
-    await Promise.all(halves.map((half) => applyBatch(database, SHARDS, half)));
+    await Promise.all(halves.map((half) => applyBatch(fresh(), half)));
     const raced = await tables();
     await database.pool.query("truncate ledger_message, session_overview, applied_sequence");
-    await applyBatch(database, SHARDS, messages);
+    await applyBatch(fresh(), messages);
     expect(raced).to.deep.equal(await tables());
   });
 
   it("rebuilds the read models from the mirror to the same rows", async () => {
     const messages = await someSessions();
-    for (const message of messages) await applyBatch(database, SHARDS, [message]);
+    for (const message of messages) await applyBatch(fresh(), [message]);
     const before = await tables();
     await database.pool.query("update session_overview set title = 'wrong', turns = 99");
     expect(await rebuildReadModels({ database, blobs: memoryBlobs(), shards: SHARDS })).to.deep.equal({ messages: 9 });
@@ -139,7 +154,7 @@ describe("the projector", () => {
   });
 
   it("C136: pages through the sessions, the one written to last first, each once", async () => {
-    await applyBatch(database, SHARDS, await someSessions());
+    await applyBatch(fresh(), await someSessions());
     const seen: string[] = [];
     let cursor: string | undefined;
     do {

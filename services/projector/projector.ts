@@ -3,7 +3,7 @@ import type { Database } from "#shared/database/database.ts";
 import type { LedgerFeed, LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { RunningService } from "#shared/service/service.ts";
-import { applyBatch } from "./apply.ts";
+import { applyBatch, type Projection } from "./apply.ts";
 
 export const PROJECTOR_CONSUMER = "projector";
 
@@ -16,19 +16,17 @@ export type ProjectorDependencies = Readonly<{
 
 /** Resolves when it takes batches. `close` finishes the batch in hand; the database stays open. */
 export async function startProjector(dependencies: ProjectorDependencies & { log: Log }): Promise<RunningService> {
-  const { feed } = dependencies;
+  const { feed, database, shards, log } = dependencies;
+  const projection = { database, shards, cache: new Map() };
   const running = await feed.react({
     consumer: PROJECTOR_CONSUMER,
-    handle: (messages) => handle(dependencies, messages),
+    handle: (messages) => handle(projection, log, messages),
   });
   return { name: "projector", close: () => running.close() };
 }
 
-async function handle(
-  { database, shards, log }: ProjectorDependencies & { log: Log },
-  messages: readonly LedgerMessage[],
-): Promise<void> {
-  const gaps = await applyBatch(database, shards, messages);
+async function handle(projection: Projection, log: Log, messages: readonly LedgerMessage[]): Promise<void> {
+  const gaps = await applyBatch(projection, messages);
   // The feed is in order, so a gap is a message that was parked or lost. Waiting would hold up the whole shard.
   for (const gap of gaps) log.error(gap, "A ledger message is missing before this one; run `pistis ledger verify`");
 }

@@ -3,11 +3,15 @@
 // values into the SQL text, which for bytes means hexadecimal twice their size, parsed on each side.
 import { Migrator } from "@mikro-orm/migrations";
 import { MikroORM } from "@mikro-orm/postgresql";
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
 import { appliedSequenceEntity, ledgerMessageEntity, sessionOverviewEntity } from "./entities.ts";
 import { migrations } from "./migrations/migrations.ts";
 
 const CONNECTIONS_MAX = 10;
+const CONNECT_MS = 10_000;
+
+/** The pool, or the one connection of a transaction. */
+export type Connection = Pool | PoolClient;
 
 export type Database = Readonly<{
   orm: MikroORM;
@@ -25,6 +29,7 @@ export async function openDatabase(url: string): Promise<Database> {
     extensions: [Migrator],
     migrations: { migrationsList: [...migrations], snapshot: false, tableName: "migration", silent: true },
     pool: { max: CONNECTIONS_MAX },
+    driverOptions: { connectionTimeoutMillis: CONNECT_MS },
     allowGlobalContext: false,
   });
   const pool = await orm.em.getConnection().getNativeClient();

@@ -1,5 +1,5 @@
 // The list of sessions and each session's overview, as far as the projector has come.
-import type { EntityData, EntityManager } from "@mikro-orm/postgresql";
+import type { EntityData } from "@mikro-orm/postgresql";
 import { z } from "zod";
 import type { SessionDetail } from "#schemas/api/session.ts";
 import { Refusal } from "#shared/errors/errors.ts";
@@ -31,14 +31,13 @@ export async function listSessions(
 }
 
 export async function findSession(database: Database, session: string): Promise<StoredOverview | undefined> {
-  const [found] = await findSessions(database.orm.em.fork(), [session]);
+  const [found] = await findSessions(database, [session]);
   return found;
 }
 
-/** The overviews that exist of these sessions, inside the caller's transaction if there is one. */
-export async function findSessions(em: EntityManager, sessions: readonly string[]): Promise<StoredOverview[]> {
-  const where = { id: { $in: [...sessions] } };
-  const found = await em.find(sessionOverviewEntity, where, { disableIdentityMap: true });
+/** The overviews that exist of these sessions. */
+export async function findSessions(database: Database, sessions: readonly string[]): Promise<StoredOverview[]> {
+  const found = await database.orm.em.fork().find(sessionOverviewEntity, { id: { $in: [...sessions] } });
   return found.map(overviewOf);
 }
 
@@ -47,10 +46,6 @@ export async function openTurns(database: Database): Promise<string[]> {
   const open = { openTurnId: { $ne: null } };
   const found = await database.orm.em.fork().find(sessionOverviewEntity, open, { fields: ["id"] });
   return found.map(({ id }) => id);
-}
-
-export async function writeSessions(em: EntityManager, overviews: readonly StoredOverview[]): Promise<void> {
-  if (overviews.length > 0) await em.upsertMany(sessionOverviewEntity, overviews.map(rowOf));
 }
 
 function afterCursor(cursor: string) {
@@ -72,7 +67,8 @@ function readCursor(cursor: string): [Date, string] {
   }
 }
 
-function rowOf({ session, version }: StoredOverview): EntityData<SessionOverviewRow> {
+/** The row of an overview, by the entity's names. */
+export function rowOf({ session, version }: StoredOverview): EntityData<SessionOverviewRow> {
   const { repository, sandbox, usage, counts, createdAt, updatedAt, queuedMessages: _queued, ...same } = session;
   return {
     ...same,
