@@ -169,3 +169,8 @@ function reasonOf(error: unknown): string {
   if (error instanceof z.ZodError) return z.prettifyError(error);
   return error instanceof Error ? error.message : String(error);
 }
+
+/** For the header `Pistis-Types`, by which people and tools pick messages without reading them. */
+export function eventTypes({ events }: Pick<LedgerMessage, "events">): string {
+  return [...new Set(events.map(({ type }) => type))].join(",");
+}

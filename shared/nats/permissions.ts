@@ -100,7 +100,9 @@ const holdsLeases: Grant = {
 
 function reactsToLedger(service: Reactor, shards: number): Grant {
   const own = shardNumbers(shards).map((shard) => ledgerConsumer(service, shard));
-  return { publish: own.flatMap((consumer) => pulls(LEDGER_STREAM, consumer)) };
+  return {
+    publish: own.flatMap((consumer) => [...pulls(LEDGER_STREAM, consumer), parkedSubject(LEDGER_STREAM, consumer)]),
+  };
 }
 
 /**

@@ -17,7 +17,6 @@ import { MESSAGE_BYTES_MAX } from "#schemas/ledger/envelope.ts";
 import {
   LEASES_BUCKET,
   LEDGER_STREAM,
-  ledgerShardSubject,
   PARKED_STREAM,
   REPORTS_STREAM,
   TASKS_STREAM,
@@ -26,6 +25,7 @@ import {
   taskSubject,
 } from "#schemas/ledger/subjects.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { ledgerConsumerConfig } from "./ledger/consumer.ts";
 import { ledgerConsumer, REACTORS } from "./permissions.ts";
 
 export const LEASE_TTL_MS_DEFAULT = 10_000;
@@ -35,7 +35,6 @@ export const ATTEMPTS_MAX = 10;
 const PROVIDERS = ["local"] as const;
 const HEADER_BYTES_MAX = 8 * 1024;
 export const ACK_WAIT_MS = 30_000;
-const LEDGER_PENDING_MAX = 1_024;
 const WORK_PENDING_MAX = 100_000;
 const PARKED_MAX = 10_000;
 const DUPLICATE_WINDOW_MS = 120_000;
@@ -91,11 +90,7 @@ async function prepareLedger(manager: JetStreamManager, shards: number): Promise
   for (const service of REACTORS) {
     await Promise.all(
       Array.from({ length: shards }, (_, shard) =>
-        ensureConsumer(manager, LEDGER_STREAM, {
-          ...pull(ledgerConsumer(service, shard), ledgerShardSubject(shard)),
-          ack_policy: AckPolicy.All,
-          max_ack_pending: LEDGER_PENDING_MAX,
-        }),
+        ensureConsumer(manager, LEDGER_STREAM, ledgerConsumerConfig(ledgerConsumer(service, shard), shard)),
       ),
     );
   }

@@ -1,0 +1,52 @@
+import type { NatsConnection } from "nats";
+import type { Blobs } from "#shared/blobs/blobs.ts";
+import type { LedgerFeed } from "#shared/ledger/ledger.ts";
+import type { Log } from "#shared/service/log.ts";
+import { follow } from "./follow.ts";
+import type { Pull, Pulled } from "./pull.ts";
+import { react } from "./react.ts";
+
+export type FeedOptions = Readonly<{ nats: NatsConnection; shards: number; blobs: Blobs; log: Log }>;
+
+export type FeedContext = FeedOptions &
+  Readonly<{
+    /** Tells the pull when the connection was lost, until it is untracked. */
+    track: (pull: Pull) => Pull;
+    /** Closes the pull; returns the messages that came and were not taken. */
+    untrack: (pull: Pull) => Pulled[];
+  }>;
+
+/**
+ * The feed over JetStream. `react` needs the durable consumers that set-up makes (consumer.ts), called
+ * `<consumer>-<shard>`. It ends with the connection.
+ */
+export function openLedgerFeed(options: FeedOptions): LedgerFeed {
+  const pulls = new Set<Pull>();
+  const context: FeedContext = {
+    ...options,
+    track: (pull) => {
+      pulls.add(pull);
+      return pull;
+    },
+    untrack: (pull) => {
+      pulls.delete(pull);
+      return pull.close();
+    },
+  };
+  watchConnection(options, pulls).catch((error: unknown) =>
+    options.log.error({ error }, "The connection is unwatched"),
+  );
+  return {
+    follow: (request) => follow(context, request),
+    react: async (request) => react(context, request),
+  };
+}
+
+/** What was on its way when the connection broke is lost, and so is what was asked for. */
+async function watchConnection({ nats }: FeedOptions, pulls: ReadonlySet<Pull>): Promise<void> {
+  for await (const { type } of nats.status()) {
+    if (type !== "reconnect" && type !== "disconnect") continue;
+    for (const pull of pulls) pull.reconnected();
+  }
+  for (const pull of pulls) pull.reconnected();
+}

@@ -1,0 +1,135 @@
+// Pulling from one JetStream consumer, by hand: the client's own ordered consumer loses messages (fetch) or takes
+// without limit (consume). Messages and what else the server has to say arrive in one queue, in order.
+import { createInbox, type Msg, type NatsConnection, nanos, type Subscription } from "nats";
+import { z } from "zod";
+import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
+import type { StoredMessage } from "#shared/ledger/codec.ts";
+
+export type Pulled = StoredMessage &
+  Readonly<{
+    /** Counts what the consumer has delivered: 1, 2, 3, ... A gap means that something was lost on the way. */
+    delivery: number;
+    /** Messages that wait behind this one. */
+    pending: number;
+    subject: string;
+    ackSubject: string;
+  }>;
+
+export type Arrival =
+  | { type: "message"; message: Pulled }
+  /** A request is over, `missing` messages short: it expired, or the server refuses it. */
+  | { type: "ended"; code: number; description: string; missing: number }
+  /** Not even a heartbeat came in time, or the connection was made anew: what was asked for may be lost. */
+  | { type: "silent" };
+
+const EXPIRES_MS = 30_000;
+const HEARTBEAT_MS = 5_000;
+const SILENCE_MS = 2 * HEARTBEAT_MS + 1_000;
+const HEARTBEAT = 100;
+
+const connectionOptions = z.object({ options: z.object({ inboxPrefix: z.string().optional() }) });
+
+/** Body of a pull request, also of one that goes with an acknowledgement (`+NXT`). */
+export function pullRequest(batch: number): string {
+  return JSON.stringify({ batch, expires: nanos(EXPIRES_MS), idle_heartbeat: nanos(HEARTBEAT_MS) });
+}
+
+export class Pull {
+  readonly inbox: string;
+  readonly #nats: NatsConnection;
+  readonly #consumer: string;
+  readonly #subscription: Subscription;
+  readonly #arrivals: Arrival[] = [];
+  readonly #silence: NodeJS.Timeout;
+  #wake: (() => void) | undefined;
+  #asked = 0;
+
+  constructor(nats: NatsConnection, consumer: string) {
+    this.#nats = nats;
+    this.#consumer = consumer;
+    this.inbox = createInbox(connectionOptions.parse(nats).options.inboxPrefix);
+    this.#silence = setInterval(() => this.#asked > 0 && this.#put({ type: "silent" }), SILENCE_MS);
+    this.#subscription = nats.subscribe(this.inbox, {
+      callback: (error, message) =>
+        error === null
+          ? this.#receive(message)
+          : this.#put({ type: "ended", code: 0, description: error.message, missing: this.#asked }),
+    });
+  }
+
+  /** Messages that were asked for and have not come. */
+  get asked(): number {
+    return this.#asked;
+  }
+
+  ask(batch: number): void {
+    this.expect(batch);
+    const subject = `$JS.API.CONSUMER.MSG.NEXT.${LEDGER_STREAM}.${this.#consumer}`;
+    this.#nats.publish(subject, pullRequest(batch), { reply: this.inbox });
+  }
+
+  /** Counts messages that were asked for in another way than by `ask`. */
+  expect(batch: number): void {
+    this.#asked += batch;
+    this.#silence.refresh();
+  }
+
+  /** Resolves with undefined when `signal` aborts. */
+  async take(signal: AbortSignal): Promise<Arrival | undefined> {
+    while (this.#arrivals.length === 0 && !signal.aborted) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      signal.addEventListener("abort", this.#wake);
+      await promise;
+      signal.removeEventListener("abort", this.#wake);
+    }
+    return signal.aborted ? undefined : this.#arrivals.shift();
+  }
+
+  reconnected(): void {
+    this.#put({ type: "silent" });
+  }
+
+  /** Returns the messages that came and were not taken. */
+  close(): Pulled[] {
+    clearInterval(this.#silence);
+    this.#subscription.unsubscribe();
+    return this.#arrivals.flatMap((arrival) => (arrival.type === "message" ? [arrival.message] : []));
+  }
+
+  #receive(message: Msg): void {
+    this.#silence.refresh();
+    const code = message.headers?.code ?? 0;
+    if (code === HEARTBEAT) return;
+    this.#put(code === 0 ? messageOf(message) : endOf(code, message));
+  }
+
+  #put(arrival: Arrival): void {
+    if (arrival.type === "message") this.#asked = Math.max(0, this.#asked - 1);
+    if (arrival.type === "ended") this.#asked = Math.max(0, this.#asked - arrival.missing);
+    if (arrival.type === "silent") this.#asked = 0;
+    this.#arrivals.push(arrival);
+    this.#wake?.();
+  }
+}
+
+function endOf(code: number, { headers }: Msg): Arrival {
+  const missing = Number(headers?.get("Nats-Pending-Messages") || 1);
+  return { type: "ended", code, description: headers?.description ?? "", missing };
+}
+
+/**
+ * From the subject for acknowledgements: `$JS.ACK.<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer
+ * sequence>.<time>.<pending>`; a newer server puts a domain and an account before the stream and a token at the end.
+ */
+function messageOf(message: Msg): Arrival {
+  const ackSubject = message.reply ?? "";
+  const tokens = ackSubject.split(".");
+  const first = tokens.length > 9 ? 7 : 5;
+  const [sequence, delivery, , pending] = tokens.slice(first, first + 4).map(Number);
+  if (sequence === undefined || delivery === undefined || pending === undefined) {
+    return { type: "ended", code: 0, description: `No JetStream delivery: ${ackSubject}`, missing: 1 };
+  }
+  const { data: bytes, subject } = message;
+  return { type: "message", message: { sequence, delivery, pending, bytes, subject, ackSubject } };
+}

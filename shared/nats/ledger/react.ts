@@ -1,0 +1,165 @@
+// The durable consumers of a service: the one place where ledger messages are acknowledged, given back and parked.
+//
+// A shard's consumer lets one message out at a time, over all replicas (consumer.ts), so that whoever holds it
+// holds the shard. More messages waiting behind it are read straight from the stream into the same batch; when the
+// consumer delivers them in turn, they are acknowledged unread.
+import { JSONCodec, NatsError } from "nats";
+import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
+import { Fatal, failureOf } from "#shared/errors/errors.ts";
+import { decodeMessage, type StoredMessage } from "#shared/ledger/codec.ts";
+import { type Delivery, deliver, type Parked, parkedOf, parkUntilRecorded, waited } from "#shared/ledger/delivery.ts";
+import type { LedgerMessage } from "#shared/ledger/ledger.ts";
+import { ACK_WAIT_MS } from "./consumer.ts";
+import type { FeedContext } from "./jetstream-feed.ts";
+import { Pull, type Pulled, pullRequest } from "./pull.ts";
+import { nextMessage, unavailable } from "./stream-reader.ts";
+
+const BATCH_MAX = 64;
+/** Reading ahead stops beyond this. */
+const BATCH_BYTES_MAX = 4 * 1024 * 1024;
+const REMAKE_MS = 250;
+const NEVER = new AbortController().signal;
+const EXPIRED = new Set([404, 408]);
+
+/** Sequences up to which this replica has handled and acknowledged messages. */
+type Progress = { done: number; acknowledged: number };
+type Batch = readonly (StoredMessage & { subject: string })[];
+
+/** Works off every shard until it is closed; closing finishes the batch in hand. */
+export function react(context: FeedContext, options: { consumer: string; handle: Delivery["handle"] }) {
+  const stop = new AbortController();
+  const shards = Array.from({ length: context.shards }, (_, shard) => {
+    const consumer = `${options.consumer}-${shard}`;
+    const park = (parked: Parked) => recordParked(context, parked);
+    const { log } = context;
+    return workShard(context, shard, { consumer, handle: options.handle, park, log, stopping: stop.signal });
+  });
+  return {
+    close: async () => {
+      stop.abort();
+      await Promise.all(shards);
+      if (!context.nats.isClosed()) await context.nats.flush();
+    },
+  };
+}
+
+async function workShard(context: FeedContext, shard: number, delivery: Delivery): Promise<void> {
+  const progress: Progress = { done: 0, acknowledged: 0 };
+  while (!delivery.stopping.aborted) {
+    try {
+      await workWhileItLasts(context, shard, delivery, progress);
+    } catch (error) {
+      const fields = { consumer: delivery.consumer, failure: failureOf(error) };
+      if (context.nats.isClosed())
+        return context.log.error(fields, "The connection to NATS is closed: no more reactions");
+      context.log.warn(fields, "Working off the ledger is interrupted and goes on");
+    }
+    await waited(REMAKE_MS, delivery.stopping);
+  }
+}
+
+async function workWhileItLasts(
+  context: FeedContext,
+  shard: number,
+  delivery: Delivery,
+  progress: Progress,
+): Promise<void> {
+  const pull = context.track(new Pull(context.nats, delivery.consumer));
+  try {
+    pull.ask(1);
+    for (;;) {
+      // A batch that was handled is acknowledged to its end, also when the service stops.
+      const arrival = await pull.take(progress.done > progress.acknowledged ? NEVER : delivery.stopping);
+      if (arrival === undefined || arrival.type === "silent") return;
+      if (arrival.type === "ended") {
+        if (!EXPIRED.has(arrival.code)) return context.log.warn({ ...arrival }, "A pull was refused and is made again");
+        if (pull.asked === 0) pull.ask(1);
+        continue;
+      }
+      const { message } = arrival;
+      if (message.sequence > progress.done) {
+        const last = await handled(context, shard, message, delivery);
+        if (last === undefined) return giveBack(context, message);
+        progress.done = last;
+      }
+      progress.acknowledged = message.sequence;
+      if (delivery.stopping.aborted && progress.acknowledged >= progress.done) return acknowledge(context, message);
+      acknowledgeAndPull(context, message, pull);
+    }
+  } finally {
+    for (const message of context.untrack(pull)) giveBack(context, message);
+  }
+}
+
+function acknowledge({ nats }: FeedContext, { ackSubject }: Pulled): void {
+  nats.publish(ackSubject, "+ACK");
+}
+
+function acknowledgeAndPull({ nats }: FeedContext, { ackSubject }: Pulled, pull: Pull): void {
+  pull.expect(1);
+  nats.publish(ackSubject, `+NXT ${pullRequest(1)}`, { reply: pull.inbox });
+}
+
+/** The last sequence of the batch that begins with `message`, or undefined when the service stops first. */
+async function handled(
+  context: FeedContext,
+  shard: number,
+  message: Pulled,
+  delivery: Delivery,
+): Promise<number | undefined> {
+  const renewing = setInterval(() => context.nats.publish(message.ackSubject, "+WPI"), ACK_WAIT_MS / 3);
+  try {
+    const batch = await readAhead(context, shard, message);
+    return (await deliverStored(context, batch, delivery)) ? batch.at(-1)?.sequence : undefined;
+  } finally {
+    clearInterval(renewing);
+  }
+}
+
+async function readAhead({ nats }: FeedContext, shard: number, first: Pulled): Promise<Batch> {
+  const batch: (StoredMessage & { subject: string })[] = [first];
+  const wanted = Math.min(BATCH_MAX, 1 + first.pending);
+  let last: StoredMessage = first;
+  for (let bytes = first.bytes.byteLength; batch.length < wanted && bytes < BATCH_BYTES_MAX; ) {
+    const found = await nextMessage(nats, last.sequence + 1, ledgerShardSubject(shard));
+    if (found === undefined) break;
+    batch.push(found);
+    bytes += found.bytes.byteLength;
+    last = found;
+  }
+  return batch;
+}
+
+/** What cannot be read is parked in its place, after what stands before it. */
+async function deliverStored({ blobs }: FeedContext, batch: Batch, delivery: Delivery): Promise<boolean> {
+  let readable: LedgerMessage[] = [];
+  for (const stored of batch) {
+    try {
+      readable.push(await decodeMessage(stored, blobs));
+    } catch (error) {
+      if (!(error instanceof Fatal)) throw error;
+      if (!(await deliver(readable, delivery))) return false;
+      readable = [];
+      const session = stored.subject.split(".")[2] ?? "";
+      if (!(await parkUntilRecorded(parkedOf(stored.sequence, session, error, delivery), delivery))) return false;
+    }
+  }
+  return deliver(readable, delivery);
+}
+
+/** At once to whoever asks next. */
+function giveBack({ nats }: FeedContext, message: Pulled): void {
+  if (!nats.isClosed()) nats.publish(message.ackSubject, "-NAK");
+}
+
+/** In the stream PARKED, once per consumer and message. */
+async function recordParked({ nats }: FeedContext, parked: Parked): Promise<void> {
+  try {
+    const subject = parkedSubject(LEDGER_STREAM, parked.consumer);
+    const id = `${parked.consumer}.${parked.sequence}`;
+    await nats.jetstream().publish(subject, JSONCodec<Parked>().encode(parked), { msgID: id });
+  } catch (cause) {
+    if (!(cause instanceof NatsError)) throw cause;
+    throw unavailable(`Ledger message ${parked.sequence} could not be parked: ${cause.message}`, cause);
+  }
+}
