@@ -1,7 +1,7 @@
 // Work queues over JetStream: one durable consumer per kind of worker, one item in hand at a time.
 // The only place that decides between done, again and parked.
 import { type Consumer, headers, type JetStreamClient, type JsMsg, type NatsConnection } from "nats";
-import { z } from "zod";
+import type { z } from "zod";
 import {
   parkedSubject,
   REPORTS_STREAM,
@@ -12,21 +12,11 @@ import {
   taskSubject,
 } from "#schemas/ledger/subjects.ts";
 import { type ProviderTask, providerTask, type Report, report } from "#schemas/provider/task.ts";
+import { type Timer, timer } from "#schemas/scheduler/timer.ts";
 import { type Failure, Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
-import type { WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
+import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { ACK_WAIT_MS, ATTEMPTS_MAX } from "./setup.ts";
-
-/** Who said it is the subject that the server let it through on, so it cannot be made up. */
-export type ReceivedReport = Readonly<{ reporter: string; report: Report }>;
-
-/** Something to look at again at `dueAt`; it is kept by the server, so it outlives the one who set it. */
-export const timer = z.strictObject({
-  session: z.string().max(100),
-  taskId: z.string().max(100),
-  dueAt: z.iso.datetime(),
-});
-export type Timer = z.output<typeof timer>;
 
 /** The scheduler's way to one kind of provider (`edge-scheduler`). */
 export function openTaskSender(options: { nats: NatsConnection; provider: string }): WorkQueueSender<ProviderTask> {
@@ -53,6 +43,7 @@ export function openReportReceiver(options: { nats: NatsConnection; log: Log }):
   const queue = { stream: REPORTS_STREAM, consumer: "scheduler" };
   return receiver(options, queue, (message) => ({
     reporter: message.subject.slice(reportSubject("").length),
+    redelivered: message.redelivered,
     report: report.parse(message.json()),
   }));
 }

@@ -1,5 +1,10 @@
 // Work that takes time, at least once each, one at a time per worker. EDGE account.
 
+import type { Report } from "#schemas/provider/task.ts";
+
+/** The reporter is the subject that the server let the report through on, so it cannot be made up. */
+export type ReceivedReport = Readonly<{ reporter: string; redelivered: boolean; report: Report }>;
+
 export interface WorkQueueSender<Item> {
   /** Resolves when stored. The same `id` again within two minutes is stored once. */
   send(id: string, item: Item): Promise<void>;

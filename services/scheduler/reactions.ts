@@ -1,0 +1,90 @@
+// What the scheduler does about each message of the ledger, its own ones included: a request is appended first and
+// carried out when it comes back here, so a crash between the two only means that it comes back again.
+import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
+import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
+import type { Timer } from "#schemas/scheduler/timer.ts";
+import { failureOf, Refusal } from "#shared/errors/errors.ts";
+import { newId } from "#shared/ids/ids.ts";
+import type { LedgerMessage } from "#shared/ledger/ledger.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { WorkQueueSender } from "#shared/work-queue/work-queue.ts";
+import { newJoinToken, type Relay, revokePasses } from "./relay/join-tokens.ts";
+import type { Sessions } from "./sessions.ts";
+
+export type Reacting = Readonly<{
+  sessions: Sessions;
+  tasks: (provider: string) => WorkQueueSender<ProviderTask>;
+  timers: WorkQueueSender<Timer>;
+  relay: Relay;
+  spec: SandboxSpec;
+  startMs: number;
+  log: Log;
+}>;
+
+/** How long a provider has for a deletion until it is asked again. */
+export const DELETE_MS = 60_000;
+
+const REQUESTS = {
+  SandboxCreateRequested: "create",
+  SandboxRestartRequested: "restart",
+  SandboxInspectRequested: "inspect",
+  SandboxDeleteRequested: "destroy",
+} as const;
+type RequestEvent = EventOf<keyof typeof REQUESTS>;
+
+export async function react(reacting: Reacting, messages: readonly LedgerMessage[]): Promise<void> {
+  for (const message of messages) {
+    for (const event of message.events) await reactTo(reacting, message, event);
+  }
+}
+
+async function reactTo(reacting: Reacting, message: LedgerMessage, event: PistisEvent): Promise<void> {
+  const { sessions, relay } = reacting;
+  const { session } = message;
+  const cause = { correlationId: message.correlationId, causationId: message.id };
+  switch (event.type) {
+    case "SandboxNeeded":
+      await answerNeed(reacting, message);
+      return;
+    case "SessionEnded":
+      await sessions.command({ type: "DeleteSandbox", session, taskId: newId("task") }, cause);
+      return;
+    case "SandboxCreateRequested":
+    case "SandboxRestartRequested":
+    case "SandboxInspectRequested":
+    case "SandboxDeleteRequested":
+      sessions.noteCause(session, cause);
+      return carryOut(reacting, session, event);
+    case "SandboxDestroyed":
+      return revokePasses(relay, event.data.sandboxId);
+  }
+}
+
+async function answerNeed({ sessions, log }: Reacting, message: LedgerMessage): Promise<void> {
+  const { session, correlationId, id } = message;
+  try {
+    await sessions.command({ type: "AnswerNeed", session, taskId: newId("task") }, { correlationId, causationId: id });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    log.info({ session, failure: failureOf(error) }, "A sandbox is not made");
+  }
+}
+
+/** A request that is not the open one any more needs nothing. The timer goes first: what follows may fail for long. */
+async function carryOut(reacting: Reacting, session: string, event: RequestEvent): Promise<void> {
+  const { sessions, tasks, timers } = reacting;
+  const { taskId, provider } = event.data;
+  const { sandbox } = await sessions.current(session);
+  if (!("taskId" in sandbox) || sandbox.taskId !== taskId) return;
+  const waitMs = event.type === "SandboxDeleteRequested" ? DELETE_MS : reacting.startMs;
+  await timers.send(taskId, { session, taskId, dueAt: new Date(Date.now() + waitMs).toISOString() });
+  await tasks(provider).send(taskId, await taskFor(reacting, session, event));
+}
+
+async function taskFor({ relay, spec }: Reacting, session: string, event: RequestEvent): Promise<ProviderTask> {
+  const { taskId, sandboxId, generation } = event.data;
+  const about = { taskId, session, sandboxId, generation };
+  const op = REQUESTS[event.type];
+  if (op === "inspect" || op === "destroy") return { op, ...about };
+  return { op, ...about, spec, join: await newJoinToken(relay, about, Date.now()) };
+}

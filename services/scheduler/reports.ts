@@ -1,0 +1,38 @@
+import { failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
+import { newId } from "#shared/ids/ids.ts";
+import { VersionConflict } from "#shared/ledger/ledger.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { ReceivedReport } from "#shared/work-queue/work-queue.ts";
+import { sessionOf } from "./sandbox/sandbox.ts";
+import type { Sessions } from "./sessions.ts";
+
+const CONFLICT_RETRY_MS = 50;
+
+/** Makes a fact of a report that fits what was asked; any other is logged and dropped. */
+export async function recordReport({ sessions, log }: { sessions: Sessions; log: Log }, received: ReceivedReport) {
+  const { report, reporter, redelivered } = received;
+  const session = sessionOf(report.sandboxId);
+  try {
+    const appended = await sessions.command({
+      type: "RecordReport",
+      session,
+      taskId: newId("task"),
+      reporter,
+      redelivered,
+      report,
+    });
+    log.debug({ session, reporter, kind: report.kind, facts: appended.map((event) => event.type) }, "Report read");
+  } catch (error) {
+    if (error instanceof VersionConflict) throw busy(session, error);
+    if (!(error instanceof Refusal)) throw error;
+    const { sandboxId, generation, kind } = report;
+    log.warn({ session, reporter, sandboxId, generation, kind, failure: failureOf(error) }, "Report dropped");
+  }
+}
+
+export function busy(session: string, cause: VersionConflict): Retryable {
+  return new Retryable("session_busy", `Others wrote to ${session} faster than this could be decided`, {
+    cause,
+    retryAfterMs: CONFLICT_RETRY_MS,
+  });
+}

@@ -1,0 +1,167 @@
+// What a provider or the relay says becomes a fact only when it fits what was asked: the right sandbox, its newest
+// generation, the right reporter, a state in which it can be. Anything else is a Refusal, which is logged and dropped.
+import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { Report } from "#schemas/provider/task.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import type { CommandOf } from "./decide.ts";
+import { failedWith, identity, requested } from "./requests.ts";
+import { type Sandbox, type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
+
+type Existing = Exclude<Sandbox, { status: "absent" }>;
+type ReportOf<Kind extends Report["kind"]> = Extract<Report, { kind: Kind }>;
+/** What is known, and the id of a request that follows from the report. */
+type Known = Readonly<{ state: SessionSandbox; sandbox: Existing; taskId: string; redelivered: boolean }>;
+
+export function decideReport(state: SessionSandbox, command: CommandOf<"RecordReport">): SchedulerEvent[] {
+  const { report, taskId, redelivered } = command;
+  const known = { state, sandbox: checked(state, command), taskId, redelivered };
+  switch (report.kind) {
+    case "created":
+    case "restarted":
+      return made(known, report);
+    case "joined":
+      return joined(known, report);
+    case "destroyed":
+      return destroyed(known, report);
+    case "failed":
+      return failed(known, report);
+    case "state":
+      return seen(known, report);
+  }
+}
+
+function checked({ sandbox, provider }: SessionSandbox, command: CommandOf<"RecordReport">): Existing {
+  const { session, reporter, report } = command;
+  if (report.sandboxId !== sandboxIdOf(session) || sandbox.status === "absent") {
+    throw new Refusal("report_unknown_sandbox", `No such sandbox was asked for: ${report.sandboxId}`);
+  }
+  if ("session" in report && report.session !== session) {
+    throw new Refusal("report_foreign", `${report.sandboxId} is not a sandbox of ${report.session}`);
+  }
+  if (report.generation !== sandbox.generation) {
+    throw new Refusal("report_stale", `Generation ${report.generation} is not the sandbox's ${sandbox.generation}`);
+  }
+  const expected = report.kind === "joined" ? "relay" : `provider-${provider}`;
+  if (reporter !== expected) throw new Refusal("report_foreign", `${reporter} speaks for ${expected}`);
+  return sandbox;
+}
+
+function made({ sandbox }: Known, report: ReportOf<"created"> | ReportOf<"restarted">): SchedulerEvent[] {
+  const wanted = report.kind === "created" ? "creating" : "restarting";
+  // pistisd may have joined before the provider's own answer came: then there is nothing left to tell.
+  if (sandbox.status === "joined") return [];
+  if (sandbox.status !== wanted || sandbox.taskId !== report.taskId) throw unexpected(sandbox, report);
+  if (sandbox.made) return [];
+  const data = { ...identity(sandbox), durationMs: report.durationMs };
+  return [{ type: report.kind === "created" ? "SandboxCreated" : "SandboxRestarted", data }];
+}
+
+function joined({ state, sandbox }: Known, report: ReportOf<"joined">): SchedulerEvent[] {
+  if (state.boots.includes(report.bootId)) return [];
+  switch (sandbox.status) {
+    case "creating":
+    case "restarting":
+    case "joined":
+    case "inspecting":
+    // Late, but it is there after all.
+    case "failed":
+      return [joinedAs(sandbox, report.bootId)];
+    default:
+      throw unexpected(sandbox, report);
+  }
+}
+
+function destroyed({ sandbox }: Known, report: ReportOf<"destroyed">): SchedulerEvent[] {
+  if (sandbox.status === "destroyed") return [];
+  // An answer to an earlier one of several requests is as good: gone is gone.
+  if (sandbox.status !== "deleting" && sandbox.status !== "undeletable") throw unexpected(sandbox, report);
+  return [{ type: "SandboxDestroyed", data: identity(sandbox) }];
+}
+
+function failed(known: Known, report: ReportOf<"failed">): SchedulerEvent[] {
+  const { state, sandbox, taskId } = known;
+  if (!("taskId" in sandbox) || sandbox.taskId !== report.taskId) throw unexpected(sandbox, report);
+  // A deletion that failed is asked for again when its time is over.
+  if (sandbox.status === "deleting") return [];
+  if (sandbox.status === "restarting" && report.failure.code === "sandbox_missing") {
+    return replaced(state, sandbox, taskId);
+  }
+  return [failedWith(sandbox, report.failure)];
+}
+
+function seen(known: Known, report: ReportOf<"state">): SchedulerEvent[] {
+  switch (report.state) {
+    case "running":
+      return seenRunning(known);
+    case "stopped":
+      return seenStopped(known, report);
+    case "missing":
+      return seenMissing(known, report);
+    case "paused":
+      throw unexpected(known.sandbox, report);
+  }
+}
+
+/** Nothing to tell, except after a failed inspection: the sandbox was given up, and it is the one that it was. */
+function seenRunning({ state, sandbox }: Known): SchedulerEvent[] {
+  const bootId = state.boots.at(-1);
+  if (sandbox.status !== "inspecting" || !sandbox.givenUp || bootId === undefined) return [];
+  return [joinedAs(sandbox, bootId)];
+}
+
+function seenStopped({ state, sandbox, taskId, redelivered }: Known, report: ReportOf<"state">): SchedulerEvent[] {
+  const stopped: SchedulerEvent = { type: "SandboxStopped", data: { ...identity(sandbox), reason: report.reason } };
+  switch (sandbox.status) {
+    case "joined":
+      // An old report may come again after the sandbox was started anew: ask rather than believe it.
+      return redelivered ? [requested("inspect", state, sandbox, taskId)] : [stopped];
+    case "inspecting":
+      return sandbox.forTurn ? [stopped, requested("restart", state, sandbox, taskId)] : [stopped];
+    case "creating":
+    case "restarting":
+      // Until the provider has done its part, this is about the life before.
+      return sandbox.made ? [failedWith(sandbox, endedEarly(report.reason))] : [];
+    default:
+      return [];
+  }
+}
+
+function seenMissing({ state, sandbox, taskId }: Known, report: ReportOf<"state">): SchedulerEvent[] {
+  switch (sandbox.status) {
+    case "inspecting":
+      return sandbox.forTurn ? replaced(state, sandbox, taskId) : [missing(sandbox)];
+    case "joined":
+    case "stopped":
+      return [missing(sandbox)];
+    case "missing":
+      return [];
+    default:
+      throw unexpected(sandbox, report);
+  }
+}
+
+/** The provider says that it is gone, and a turn waits for it: only then is a new one made. */
+function replaced(state: SessionSandbox, sandbox: Existing, taskId: string): SchedulerEvent[] {
+  const next = { sandboxId: sandbox.sandboxId, generation: sandbox.generation + 1 };
+  return [missing(sandbox), requested("create", state, next, taskId)];
+}
+
+function missing(sandbox: Existing): SchedulerEvent {
+  return { type: "SandboxMissing", data: identity(sandbox) };
+}
+
+function joinedAs(sandbox: Existing, bootId: string): SchedulerEvent {
+  return { type: "SandboxJoined", data: { ...identity(sandbox), bootId } };
+}
+
+function endedEarly(reason: string) {
+  return {
+    code: "sandbox_ended_early",
+    message: `The sandbox ended before it joined: ${reason}`,
+    next: "Read the provider's log. `pistis doctor` tries what a sandbox needs on this machine.",
+  };
+}
+
+function unexpected(sandbox: Sandbox, report: Report): Refusal {
+  return new Refusal("report_unexpected", `A sandbox that is ${sandbox.status} cannot be reported as ${report.kind}`);
+}

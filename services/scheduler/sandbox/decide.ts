@@ -1,0 +1,110 @@
+import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { Report } from "#schemas/provider/task.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import { decideReport } from "./decide-report.ts";
+import { deleteRequested, failedWith, requested } from "./requests.ts";
+import { type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
+
+/** `taskId` is the id of the request, if one is made. */
+export type SandboxCommand =
+  /** A turn needs the sandbox: ask the provider for the cheapest way to have it. */
+  | Readonly<{ type: "AnswerNeed"; session: string; taskId: string }>
+  | Readonly<{
+      type: "RecordReport";
+      session: string;
+      taskId: string;
+      reporter: string;
+      /** It may be old: its first delivery was not acknowledged. */
+      redelivered: boolean;
+      report: Report;
+    }>
+  | Readonly<{ type: "DeleteSandbox"; session: string; taskId: string }>
+  /** The time for request `openTaskId` is over. */
+  | Readonly<{ type: "GiveUpRequest"; session: string; taskId: string; openTaskId: string; afterMs: number }>;
+
+export type CommandOf<Type extends SandboxCommand["type"]> = Extract<SandboxCommand, { type: Type }>;
+
+export const DELETE_ATTEMPTS_MAX = 20;
+
+export function decide(state: SessionSandbox, command: SandboxCommand): SchedulerEvent[] {
+  switch (command.type) {
+    case "AnswerNeed":
+      return answerNeed(state, command);
+    case "RecordReport":
+      return decideReport(state, command);
+    case "DeleteSandbox":
+      return deleteSandbox(state, command);
+    case "GiveUpRequest":
+      return giveUp(state, command);
+  }
+}
+
+function answerNeed(state: SessionSandbox, { session, taskId }: CommandOf<"AnswerNeed">): SchedulerEvent[] {
+  const { sandbox, need } = state;
+  if (need === undefined || state.ended) return [];
+  switch (sandbox.status) {
+    case "absent":
+      return [requested("create", state, { sandboxId: sandboxIdOf(session), generation: 1 }, taskId)];
+    case "stopped":
+      return [requested("restart", state, sandbox, taskId)];
+    case "missing":
+      return [requested("create", state, { ...sandbox, generation: sandbox.generation + 1 }, taskId)];
+    case "failed":
+      return [requested(sandbox.request, state, sandbox, taskId)];
+    case "joined":
+    case "inspecting":
+      return need === "unreachable" ? [requested("inspect", state, sandbox, taskId)] : [];
+    case "creating":
+    case "restarting":
+      return [];
+    case "deleting":
+    case "undeletable":
+    case "destroyed":
+      throw new Refusal("sandbox_deleted", `The sandbox of ${session} is ${sandbox.status}`);
+  }
+}
+
+function deleteSandbox(state: SessionSandbox, { taskId }: CommandOf<"DeleteSandbox">): SchedulerEvent[] {
+  const { sandbox } = state;
+  switch (sandbox.status) {
+    case "absent":
+    case "deleting":
+    case "undeletable":
+    case "destroyed":
+      return [];
+    default:
+      return [deleteRequested(state, sandbox, taskId)];
+  }
+}
+
+function giveUp(state: SessionSandbox, command: CommandOf<"GiveUpRequest">): SchedulerEvent[] {
+  const { sandbox } = state;
+  if (!("taskId" in sandbox) || sandbox.taskId !== command.openTaskId) return [];
+  if (sandbox.status === "inspecting" && !sandbox.forTurn) return [];
+  if (sandbox.status !== "deleting") return [failedWith(sandbox, tooLate(state, command.afterMs))];
+  if (sandbox.attempts < DELETE_ATTEMPTS_MAX) return [deleteRequested(state, sandbox, command.taskId)];
+  return [
+    failedWith(sandbox, {
+      code: "sandbox_undeletable",
+      message: `The provider ${state.provider} did not delete the sandbox after ${sandbox.attempts} requests`,
+      next: "Look at the provider's log and delete the sandbox there by hand.",
+    }),
+  ];
+}
+
+function tooLate({ sandbox, provider }: SessionSandbox, afterMs: number) {
+  const seconds = Math.round(afterMs / 1_000);
+  const made = "made" in sandbox && sandbox.made;
+  if (made) {
+    return {
+      code: "sandbox_never_joined",
+      message: `The sandbox was started, and pistisd in it did not reach the relay within ${seconds} s`,
+      next: "See that the relay runs and that the sandbox can reach it; then send the message again. sandboxes.startMs sets the limit.",
+    };
+  }
+  return {
+    code: "provider_silent",
+    message: `The provider ${provider} did not answer within ${seconds} s`,
+    next: "See that the provider's service runs and read its log; then send the message again. sandboxes.startMs sets the limit.",
+  };
+}

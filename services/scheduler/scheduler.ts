@@ -1,0 +1,46 @@
+// Decides about sandboxes: what a session needs becomes a request to a provider, what providers and the relay report
+// becomes facts. It runs nothing itself.
+import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
+import type { Timer } from "#schemas/scheduler/timer.ts";
+import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
+import { Resources } from "#shared/service/resources.ts";
+import type { RunningService, Start } from "#shared/service/service.ts";
+import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
+import { keepDeadline } from "./deadlines.ts";
+import { react } from "./reactions.ts";
+import type { Relay } from "./relay/join-tokens.ts";
+import { recordReport } from "./reports.ts";
+import { openSessions } from "./sessions.ts";
+
+export type SchedulerDependencies = Readonly<{
+  /** Opened for the writer `scheduler`. */
+  ledger: Ledger;
+  feed: LedgerFeed;
+  /** The way to each kind of provider. */
+  tasks: (provider: string) => WorkQueueSender<ProviderTask>;
+  reports: WorkQueueReceiver<ReceivedReport>;
+  timers: Readonly<{ sender: WorkQueueSender<Timer>; receiver: WorkQueueReceiver<Timer> }>;
+  relay: Relay;
+  /** What each new sandbox gets. */
+  spec: SandboxSpec;
+  /** `sandboxes.startMs`: how long a sandbox may take to start and join. */
+  startMs: number;
+}>;
+
+export const startScheduler: Start<SchedulerDependencies> = async (dependencies): Promise<RunningService> => {
+  const { ledger, feed, reports, timers, log } = dependencies;
+  const sessions = openSessions(ledger);
+  const working = { ...dependencies, sessions, timers: timers.sender };
+  const resources = new Resources();
+  const close = (opened: { close: () => Promise<void> }) => opened.close();
+  try {
+    const handle = (messages: Parameters<typeof react>[1]) => react(working, messages);
+    resources.add("ledger feed", await feed.react({ consumer: "scheduler", handle }), close);
+    resources.add("reports", await reports.receive((report) => recordReport({ sessions, log }, report)), close);
+    resources.add("timers", await timers.receiver.receive((timer) => keepDeadline(working, timer)), close);
+  } catch (error) {
+    await resources.close();
+    throw error;
+  }
+  return { name: "scheduler", close: () => resources.close() };
+};
