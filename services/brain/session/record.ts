@@ -1,0 +1,131 @@
+// An open session: its fold, the version that the fold stands for, and the brain's appends, one at a time. The
+// fold is moved forward by whoever brings messages first: the feed, the answer to an append, or a read. An append
+// carries the version that it was decided on, so a cached fold can be late but never wrong.
+import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { Retryable } from "#shared/errors/errors.ts";
+import { type Ledger, type LedgerMessage, NEW_SESSION, type Version, VersionConflict } from "#shared/ledger/ledger.ts";
+import { type BrainCommand, decide } from "./decide.ts";
+import { evolve, initialState, type Session } from "./session.ts";
+
+const ATTEMPTS_MAX = 20;
+
+export class SessionRecord {
+  readonly session: string;
+  readonly #ledger: Ledger;
+  #state: Session = initialState;
+  #version: Version = NEW_SESSION;
+  #lastMessageId: string | null = null;
+  #appending: Promise<unknown> = Promise.resolve();
+  readonly #watchers = new Set<() => void>();
+
+  constructor(ledger: Ledger, session: string) {
+    this.#ledger = ledger;
+    this.session = session;
+  }
+
+  get state(): Session {
+    return this.#state;
+  }
+
+  get sequence(): number {
+    return this.#version.sequence;
+  }
+
+  /** Folds what is new. False when messages before these are missing: then `catchUp` has to read them. */
+  absorb(messages: readonly LedgerMessage[]): boolean {
+    for (const message of messages) {
+      if (message.sequence <= this.#version.sequence) continue;
+      if (message.prev !== this.#version.hash) return false;
+      this.#state = message.events.reduce<Session>(evolve, this.#state);
+      this.#version = { sequence: message.sequence, hash: message.hash };
+      this.#lastMessageId = message.id;
+    }
+    for (const watcher of [...this.#watchers]) watcher();
+    return true;
+  }
+
+  async catchUp(): Promise<void> {
+    const { messages } = await this.#ledger.read(this.session, this.#version);
+    this.absorb(messages);
+  }
+
+  /** Decides on the newest state and appends; resolves when it is stored. Appends happen in the order of the calls. */
+  commit(command: BrainCommand): Promise<Session> {
+    const committed = this.#appending.then(() => this.#commit(command));
+    this.#appending = committed.catch(() => undefined);
+    return committed;
+  }
+
+  /**
+   * Commits and answers at once with the state as it will be if nobody else writes first. Whoever goes on with
+   * it awaits `stored` before the next effect that others can see.
+   */
+  commitAhead(command: BrainCommand): { ahead: Session; stored: Promise<Session> } {
+    const ahead = decide(this.#state, command).reduce<Session>(evolve, this.#state);
+    const stored = this.commit(command);
+    // Whoever goes on with `ahead` may fail before it looks at `stored`; that is not a second failure.
+    stored.catch(() => undefined);
+    return { ahead, stored };
+  }
+
+  /** Calls `look` after every change until the returned function is called. */
+  watch(look: (state: Session) => void): () => void {
+    const watcher = () => look(this.#state);
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  async #commit(command: BrainCommand): Promise<Session> {
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const events: readonly PistisEvent[] = decide(this.#state, command);
+      if (events.length === 0) return this.#state;
+      if (await this.#append(events)) return this.#state;
+      await this.catchUp();
+    }
+    throw new Retryable("session_contended", `${this.session} is written faster than this brain can decide`, {
+      retryAfterMs: 1_000,
+    });
+  }
+
+  async #append(events: readonly PistisEvent[]): Promise<boolean> {
+    const cause = { correlationId: correlationOf(this.#state, events, this.session), causationId: this.#lastMessageId };
+    try {
+      this.absorb([await this.#ledger.append(this.session, this.#version, events, cause)]);
+      return true;
+    } catch (error) {
+      if (error instanceof VersionConflict) return false;
+      throw error;
+    }
+  }
+}
+
+/** The user's message that the events answer. */
+function correlationOf(state: Session, events: readonly PistisEvent[], session: string): string {
+  const started = events.find((event) => event.type === "TurnStarted");
+  if (started !== undefined) return started.data.messageIds[0] ?? session;
+  return state.status === "working" ? state.turn.messageId : session;
+}
+
+/** Resolves with the first answer of `look` that is not undefined; rejects with the signal's reason when it aborts. */
+export async function until<Answer>(
+  record: SessionRecord,
+  look: (state: Session) => Answer | undefined,
+  signal: AbortSignal,
+): Promise<Answer> {
+  signal.throwIfAborted();
+  const now = look(record.state);
+  if (now !== undefined) return now;
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  const unwatch = record.watch((state) => {
+    const answer = look(state);
+    if (answer !== undefined) resolve(answer);
+  });
+  try {
+    return await promise;
+  } finally {
+    unwatch();
+    signal.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,66 @@
+// What the session knows about its sandbox and about the repository in it.
+import type { RepositoryCopyEvent, SandboxEvent } from "./session-events.ts";
+
+export type SandboxFailure = Readonly<{ code: string; message: string; next?: string | undefined }>;
+
+export type Sandbox =
+  | Readonly<{ status: "absent" }>
+  | Readonly<{ status: "asked" }>
+  | Readonly<{
+      status: "up";
+      sandboxId: string;
+      generation: number;
+      bootId: string;
+      /** A brain could not reach it and asked for help; a new boot, or an answer on the link, ends that. */
+      unreachable: boolean;
+    }>
+  | Readonly<{ status: "stopped"; sandboxId: string; generation: number }>
+  | Readonly<{ status: "failed"; failure: SandboxFailure }>;
+
+export type RepositoryCopy =
+  | Readonly<{ status: "awaited" }>
+  | Readonly<{ status: "copied"; generation: number }>
+  | Readonly<{ status: "failed"; generation: number; failure: SandboxFailure }>;
+
+/** The sandbox that the model last worked in; what it may believe exists. */
+export type LastSeen = Readonly<{ generation: number; bootId: string }> | undefined;
+
+export function evolveSandbox(sandbox: Sandbox, event: SandboxEvent): Sandbox {
+  switch (event.type) {
+    case "SandboxNeeded":
+      if (sandbox.status !== "up") return { status: "asked" };
+      return event.data.reason === "unreachable" ? { ...sandbox, unreachable: true } : { status: "asked" };
+    case "SandboxJoined":
+      return { status: "up", ...event.data, unreachable: false };
+    case "SandboxStopped":
+      if (isOutdated(sandbox, event.data)) return sandbox;
+      return { status: "stopped", sandboxId: event.data.sandboxId, generation: event.data.generation };
+    case "SandboxMissing":
+    case "SandboxDestroyed":
+      return isOutdated(sandbox, event.data) ? sandbox : { status: "absent" };
+    case "SandboxFailed":
+      return isOutdated(sandbox, event.data) ? sandbox : { status: "failed", failure: event.data.failure };
+    default:
+      return sandbox;
+  }
+}
+
+export function evolveRepositoryCopy(event: RepositoryCopyEvent): RepositoryCopy {
+  const { generation } = event.data;
+  if (event.type === "RepositoryCopied") return { status: "copied", generation };
+  return { status: "failed", generation, failure: event.data.failure };
+}
+
+/** What the model has to be told when `joined` takes the place of the sandbox that it worked in (C13). */
+export function sandboxNotice(lastSeen: LastSeen, joined: { generation: number; bootId: string }): string | undefined {
+  if (lastSeen === undefined) return undefined;
+  if (lastSeen.generation !== joined.generation) {
+    return "The sandbox was replaced by a new one. Files that you made outside the repository's own content, installed packages and running processes are gone. Look before you rely on anything from earlier.";
+  }
+  if (lastSeen.bootId === joined.bootId) return undefined;
+  return "The sandbox was restarted. Files under /workspace are still there; every process, also every background command, is gone.";
+}
+
+function isOutdated(sandbox: Sandbox, about: { generation: number }): boolean {
+  return (sandbox.status === "up" || sandbox.status === "stopped") && sandbox.generation > about.generation;
+}

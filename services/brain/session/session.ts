@@ -1,0 +1,211 @@
+// A session as the brain sees it, folded from its ledger. One fold serves the whole loop: what the model is
+// given, which messages wait, which calls are open, whether the sandbox is there, whether someone pressed Stop.
+//
+// After Stop the messages that were waiting go on waiting until the user acts. What counts as acting is one
+// thing: posting a message after Stop was pressed, even while the turn is still ending. Then all that waits is
+// delivered, in order. Withdrawing a message takes just that one away.
+import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
+import type { RepositorySource } from "#schemas/ledger/parts.ts";
+import { type History, type Json, withEntry } from "./history.ts";
+import {
+  evolveRepositoryCopy,
+  evolveSandbox,
+  type LastSeen,
+  type RepositoryCopy,
+  type Sandbox,
+  sandboxNotice,
+} from "./sandbox.ts";
+import type { CallEndEvent, SandboxEvent } from "./session-events.ts";
+
+export type WaitingMessage = Readonly<{ messageId: string; text: string; delivery: "steer" | "queue" }>;
+
+type Asked = Readonly<{ callId: string; modelCallId: string; tool: string; input: Json }>;
+export type Call =
+  | (Asked & Readonly<{ status: "asked" }>)
+  | (Asked & Readonly<{ status: "started"; sandboxId: string | undefined }>)
+  | (Asked & Readonly<{ status: "closed" }>);
+
+export type Turn = Readonly<{
+  turnId: string;
+  epoch: number;
+  brain: string;
+  /** The first message of the turn; everything the turn writes is correlated with it. */
+  messageId: string;
+  steps: number;
+  costUsd: number;
+  /** Of the newest reply. Those of earlier ones are all closed. */
+  calls: readonly Call[];
+  interruptRequested: boolean;
+}>;
+
+type Facts = Readonly<{
+  model: string;
+  repository: RepositorySource | undefined;
+  epoch: number;
+  history: History;
+  waiting: readonly WaitingMessage[];
+  /** Stop was pressed and the user has not written since. */
+  held: boolean;
+  sandbox: Sandbox;
+  lastSeen: LastSeen;
+  repositoryCopy: RepositoryCopy;
+  endRequested: boolean;
+}>;
+
+export type Idle = Facts & Readonly<{ status: "idle" }>;
+export type Working = Facts & Readonly<{ status: "working"; turn: Turn }>;
+export type Session = Readonly<{ status: "absent" }> | Idle | Working | Readonly<{ status: "ended" }>;
+
+export const initialState: Session = { status: "absent" };
+
+export function evolve(session: Session, event: PistisEvent): Session {
+  if (event.type === "SessionCreated") return session.status === "absent" ? created(event.data) : session;
+  if (session.status === "absent" || session.status === "ended") return session;
+  if (isAboutSandbox(event)) return withSandbox(session, event);
+  switch (event.type) {
+    case "MessagePosted":
+      return { ...session, waiting: [...session.waiting, event.data], held: false };
+    case "MessageWithdrawn":
+      return { ...session, waiting: session.waiting.filter(({ messageId }) => messageId !== event.data.messageId) };
+    case "SessionEndRequested":
+      return { ...session, endRequested: true };
+    case "RepositoryCopied":
+    case "RepositoryCopyFailed":
+      return { ...session, repositoryCopy: evolveRepositoryCopy(event) };
+    case "SessionEnded":
+      return { status: "ended" };
+    case "TurnStarted":
+      return turnStarted(session, event.data);
+    default:
+      return session.status === "working" ? evolveTurn(session, event) : session;
+  }
+}
+
+function evolveTurn(session: Working, event: PistisEvent): Session {
+  const { turn } = session;
+  switch (event.type) {
+    case "TurnTakenOver":
+      return {
+        ...session,
+        epoch: event.data.epoch,
+        turn: { ...turn, epoch: event.data.epoch, brain: event.data.brain },
+      };
+    case "InterruptRequested":
+      if (event.data.turnId !== turn.turnId) return session;
+      return { ...session, held: true, turn: { ...turn, interruptRequested: true } };
+    case "MessagesDelivered":
+      return delivered(session, event.data.messageIds);
+    case "ModelReplied":
+      return replied(session, event.data);
+    case "ToolStarted":
+      return started(session, event.data);
+    case "ToolDone":
+    case "ToolOutcomeUnknown":
+    case "ToolNotRun":
+    case "ToolRefused":
+      return closed(session, event);
+    case "TurnEnded":
+      return turnEnded(session, event.data);
+    default:
+      return session;
+  }
+}
+
+function created(data: EventOf<"SessionCreated">["data"]): Session {
+  return {
+    status: "idle",
+    model: data.model,
+    repository: data.repository,
+    epoch: 0,
+    history: undefined,
+    waiting: [],
+    held: false,
+    sandbox: { status: "absent" },
+    lastSeen: undefined,
+    repositoryCopy: { status: "awaited" },
+    endRequested: false,
+  };
+}
+
+function isAboutSandbox(event: PistisEvent): event is SandboxEvent {
+  return event.type.startsWith("Sandbox");
+}
+
+function withSandbox<Open extends Idle | Working>(session: Open, event: SandboxEvent): Open {
+  const sandbox = evolveSandbox(session.sandbox, event);
+  if (event.type !== "SandboxJoined") return { ...session, sandbox };
+  const text = sandboxNotice(session.lastSeen, event.data);
+  if (text === undefined) return { ...session, sandbox };
+  return { ...session, sandbox, lastSeen: undefined, history: withEntry(session.history, { kind: "notice", text }) };
+}
+
+function turnStarted(session: Idle | Working, data: EventOf<"TurnStarted">["data"]): Session {
+  const { turnId, epoch, brain, messageIds } = data;
+  const turn: Turn = {
+    turnId,
+    epoch,
+    brain,
+    messageId: messageIds[0] ?? turnId,
+    steps: 0,
+    costUsd: 0,
+    calls: [],
+    interruptRequested: false,
+  };
+  return { ...delivered(session, messageIds), status: "working", epoch, turn };
+}
+
+function delivered<Open extends Idle | Working>(session: Open, messageIds: readonly string[]): Open {
+  const given = session.waiting.filter(({ messageId }) => messageIds.includes(messageId));
+  const history = given.reduce<History>(
+    (before, { messageId, text }) => withEntry(before, { kind: "message", messageId, text }),
+    session.history,
+  );
+  return { ...session, history, waiting: session.waiting.filter((message) => !given.includes(message)) };
+}
+
+function replied(session: Working, data: EventOf<"ModelReplied">["data"]): Session {
+  const calls = data.content.flatMap((part): Call[] => {
+    if (part.type !== "tool-call") return [];
+    const { callId, modelCallId, tool, input } = part;
+    return [{ status: "asked", callId, modelCallId, tool, input }];
+  });
+  const turn = {
+    ...session.turn,
+    steps: session.turn.steps + 1,
+    costUsd: session.turn.costUsd + (data.costUsd ?? 0),
+    calls,
+  };
+  const history = withEntry(session.history, { kind: "reply", model: data.model, content: data.content });
+  return { ...session, turn, history };
+}
+
+function started(session: Working, { callId, sandboxId }: EventOf<"ToolStarted">["data"]): Session {
+  const calls = session.turn.calls.map((call): Call => {
+    return call.callId === callId && call.status === "asked" ? { ...call, status: "started", sandboxId } : call;
+  });
+  const turn = { ...session.turn, calls };
+  const { sandbox } = session;
+  if (sandbox.status !== "up") return { ...session, turn };
+  const { generation, bootId } = sandbox;
+  return { ...session, turn, sandbox: { ...sandbox, unreachable: false }, lastSeen: { generation, bootId } };
+}
+
+function closed(session: Working, event: CallEndEvent): Session {
+  const { callId, text } = event.data;
+  const calls = session.turn.calls.map((call): Call => (call.callId === callId ? { ...call, status: "closed" } : call));
+  const history = withEntry(session.history, { kind: "result", callId, text, failed: hasFailed(event) });
+  return { ...session, history, turn: { ...session.turn, calls } };
+}
+
+function hasFailed(event: CallEndEvent): boolean {
+  if (event.type !== "ToolDone") return true;
+  const { outcome } = event.data;
+  if (outcome.status === "exited") return outcome.exitCode !== 0;
+  return outcome.status !== "ok" && outcome.status !== "background";
+}
+
+function turnEnded(session: Working, { reason, failure }: EventOf<"TurnEnded">["data"]): Session {
+  const { turn: _over, ...facts } = session;
+  const history = withEntry(session.history, { kind: "ended", reason, text: failure?.message });
+  return { ...facts, status: "idle", history };
+}

@@ -1,0 +1,152 @@
+// A sandbox for the brain's own tests: it is a folder of this machine and real processes, in this process, behind
+// the same SandboxLink that the relay's client offers. It keeps pistisd's promises that the brain counts on: a call
+// runs once, a stale epoch is refused, an asked-about call that was never seen is barred.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type AttachResult, type ExecResult, type RequestOf, WireCode } from "#schemas/wire/message.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import { type ExecOptions, type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
+import { editFile, listFiles, readFile, searchFiles, writeFile } from "./peer-files.ts";
+import { PeerProcess } from "./peer-process.ts";
+
+export type PeerEvent = Readonly<{ op: string; callId?: string; epoch: number }>;
+type Plain<O extends "exec" | "attach"> = Omit<RequestOf<O>, "op" | "stream">;
+type Kept = { process?: PeerProcess; barred: boolean };
+
+export class SandboxPeer {
+  readonly sandboxId: string;
+  readonly folder: string;
+  bootId = "boot-1";
+  /** Everything that reached the sandbox, in order. */
+  readonly received: PeerEvent[] = [];
+  readonly calls = new Map<string, Kept>();
+  /** Called when a request with an effect arrives; tests wait here. */
+  onReceived: (event: PeerEvent) => void = () => undefined;
+  #epoch = 0;
+  #offline: PromiseWithResolvers<never> | undefined;
+
+  private constructor(sandboxId: string, folder: string) {
+    this.sandboxId = sandboxId;
+    this.folder = folder;
+  }
+
+  static async open(sandboxId: string): Promise<SandboxPeer> {
+    return new SandboxPeer(sandboxId, await mkdtemp(join(tmpdir(), "pistis-peer-")));
+  }
+
+  readonly openLink: OpenLink = ({ epoch = 0 }) => peerLink(this, epoch);
+
+  get isOffline(): boolean {
+    return this.#offline !== undefined;
+  }
+
+  /** From now on nothing reaches the sandbox and no answer comes back, until `comeBack`. */
+  goOffline(): void {
+    this.#offline = Promise.withResolvers<never>();
+    this.#offline.promise.catch(() => undefined);
+  }
+
+  comeBack(): void {
+    this.#offline = undefined;
+  }
+
+  /** What a link does after `reattachMs` without an answer. */
+  giveUp(code: "unreachable" | "restarted"): void {
+    this.#offline?.reject(new SandboxLost(code, `The sandbox is ${code}`));
+  }
+
+  /** pistisd starts anew: its processes are gone, its record of calls is not. */
+  restart(bootId: string): void {
+    this.bootId = bootId;
+    for (const { process } of this.calls.values()) process?.stop(0);
+  }
+
+  async close(): Promise<void> {
+    for (const { process } of this.calls.values()) process?.stop(0);
+    await Promise.all([...this.calls.values()].map(({ process }) => process?.ended));
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  /** The path on this machine of one in the sandbox. */
+  path(inside: string): string {
+    if (inside !== "/workspace" && !inside.startsWith("/workspace/")) {
+      throw new Refusal(WireCode.outsideWorkspace, `${inside} is outside /workspace`);
+    }
+    return join(this.folder, inside.slice("/workspace".length));
+  }
+
+  async receive<Value>(event: PeerEvent, answer: () => Promise<Value> | Value): Promise<Value> {
+    if (this.#offline !== undefined) return this.#offline.promise;
+    if (event.epoch < this.#epoch) {
+      throw new Refusal(WireCode.epochStale, `Epoch ${event.epoch} is older than ${this.#epoch}`);
+    }
+    this.#epoch = event.epoch;
+    this.received.push(event);
+    this.onReceived(event);
+    const value = await answer();
+    return this.#cut(value);
+  }
+
+  /** An answer made while the sandbox went offline does not come back either. */
+  #cut<Value>(value: Value): Value | Promise<never> {
+    return this.#offline === undefined ? value : this.#offline.promise;
+  }
+}
+
+function peerLink(peer: SandboxPeer, epoch: number): SandboxLink {
+  const receive = <Value>(op: string, answer: () => Promise<Value> | Value, callId?: string) =>
+    peer.receive(callId === undefined ? { op, epoch } : { op, epoch, callId }, answer);
+  return {
+    sandboxId: peer.sandboxId,
+    ready: () => receive("hello", () => ({ bootId: peer.bootId })),
+    exec: (request, options) => receive("exec", () => exec(peer, request, options), request.callId),
+    attach: (request, options) => receive("attach", () => attach(peer, request, options), request.callId),
+    stop: (callId, graceMs) =>
+      receive("stop", () => ({ stopped: peer.calls.get(callId)?.process?.stop(graceMs) ?? false }), callId),
+    signal: ({ callId, signal }) =>
+      receive("signal", () => ({ sent: peer.calls.get(callId)?.process?.signal(signal) ?? false }), callId),
+    processes: () => receive("processes", () => ({ processes: processes(peer) })),
+    readOutput: (callId, from, length) => readOutput(peer, callId, { from, length }),
+    readFile: (path, from, length) => readFile(peer.path(path), from, length),
+    writeFile: (request, content) =>
+      receive("fileWrite", () => writeFile(peer.path(request.path), content), request.callId),
+    editFile: (request) => receive("fileEdit", () => editFile(peer.path(request.path), request.edits), request.callId),
+    listFiles: (request) => receive("fileList", () => listFiles(peer.path(request.path), request)),
+    searchFiles: (request) => receive("fileSearch", () => searchFiles(peer.path(request.path), request)),
+    close: async () => undefined,
+  };
+}
+
+async function exec(peer: SandboxPeer, request: Plain<"exec">, options?: ExecOptions): Promise<ExecResult> {
+  const kept = peer.calls.get(request.callId);
+  if (kept?.barred) throw new Refusal(WireCode.callBarred, `${request.callId} is barred`);
+  if (kept !== undefined) throw new Refusal(WireCode.callSeen, `${request.callId} ran already`);
+  const cwd = peer.path(request.cwd ?? "/workspace");
+  const process = new PeerProcess({ ...request, cwd }, options?.onOutput);
+  peer.calls.set(request.callId, { process, barred: false });
+  return request.background ? process.inBackground() : process.ended;
+}
+
+async function attach(peer: SandboxPeer, request: Plain<"attach">, options?: ExecOptions): Promise<AttachResult> {
+  const kept = peer.calls.get(request.callId);
+  if (kept?.process === undefined) {
+    peer.calls.set(request.callId, { barred: true });
+    return { state: "never-seen" };
+  }
+  const { output } = kept.process;
+  if (output.byteLength > request.from) {
+    await options?.onOutput?.({ position: request.from, bytes: output.subarray(request.from) });
+  }
+  return { state: "finished", result: await kept.process.ended };
+}
+
+function processes(peer: SandboxPeer) {
+  return [...peer.calls].flatMap(([callId, { process }]) => (process === undefined ? [] : [process.describe(callId)]));
+}
+
+async function* readOutput(peer: SandboxPeer, callId: string, range: { from: number; length: number }) {
+  const process = peer.calls.get(callId)?.process;
+  if (process === undefined) throw new Refusal(WireCode.callUnknown, `${callId} is not known`);
+  yield process.output.subarray(range.from, range.from + range.length);
+}

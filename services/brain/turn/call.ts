@@ -1,0 +1,147 @@
+// One call, from the moment its ToolStarted is stored: run it, or ask about it, and say how it ended.
+import { Refusal } from "#shared/errors/errors.ts";
+import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
+import type { CallEnd } from "../session/decide.ts";
+import type { Call } from "../session/session.ts";
+import { clipped } from "../tools/excerpt.ts";
+import type { Effect, ToolResult } from "../tools/tool.ts";
+import type { TurnContext } from "./context.ts";
+import { OutputStream } from "./output-stream.ts";
+
+/** After Stop: how long a command may take to end by itself, and when it is given up (2 s in all, C63, C68). */
+export const STOP_GRACE_MS = 1_000;
+export const STOP_MS_MAX = 1_900;
+
+/** Stop was pressed and the sandbox did not confirm in time that the command ended. */
+class StopUnconfirmed extends Error {
+  override readonly name = "StopUnconfirmed";
+}
+
+/** Stop was pressed during a call that changes nothing. */
+class ReadStopped extends Error {
+  override readonly name = "ReadStopped";
+}
+
+export async function runCall(context: TurnContext, call: Call, link: SandboxLink): Promise<CallEnd> {
+  const tool = context.tools.get(call.tool);
+  const accepted = tool?.accept(call.input);
+  if (tool === undefined || accepted?.status !== "accepted") {
+    return notRun(call.callId, "not_acceptable", "This call did not run: its tool or input is not known here.");
+  }
+  return observed(context, { call, link, effect: tool.effect }, (onOutput) =>
+    accepted.run({ link, callId: call.callId, onOutput }),
+  );
+}
+
+type Target = Readonly<{ call: Call; link: SandboxLink; effect: Effect }>;
+type OnOutput = (chunk: { position: number; bytes: Uint8Array }) => void;
+
+/** Runs `execute` with its output on the live bus, within Stop's bound, and turns whatever happens into an end. */
+export async function observed(
+  context: TurnContext,
+  target: Target,
+  execute: (onOutput: OnOutput) => Promise<ToolResult>,
+): Promise<CallEnd> {
+  const { callId } = target.call;
+  const startedAt = performance.now();
+  const output = new OutputStream(
+    (chunk) => context.live.output({ callId, ...chunk }),
+    () => performance.now(),
+  );
+  try {
+    const result = await stoppable(
+      context,
+      target,
+      execute((chunk) => output.take(chunk)),
+    );
+    const durationMs = Math.round(performance.now() - startedAt);
+    return { type: "ToolDone", data: { callId, ...result, durationMs } };
+  } catch (error) {
+    if (context.signals.abandon.aborted) throw error;
+    return endOf(context, target, { error, durationMs: Math.round(performance.now() - startedAt) });
+  } finally {
+    output.end();
+  }
+}
+
+async function stoppable(context: TurnContext, target: Target, execution: Promise<ToolResult>): Promise<ToolResult> {
+  const { abandon, halt } = context.signals;
+  const cut = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  const onAbandon = () => cut.reject(abandon.reason);
+  const onHalt = () => {
+    if (target.effect === "reads") return cut.reject(new ReadStopped("Stopped"));
+    timer = setTimeout(() => cut.reject(new StopUnconfirmed("Not confirmed in time")), STOP_MS_MAX);
+    if (target.effect === "runs") stop(context, target);
+  };
+  abandon.addEventListener("abort", onAbandon, { once: true });
+  halt.addEventListener("abort", onHalt, { once: true });
+  if (abandon.aborted) onAbandon();
+  if (halt.aborted) onHalt();
+  try {
+    return await Promise.race([execution, cut.promise]);
+  } finally {
+    clearTimeout(timer);
+    abandon.removeEventListener("abort", onAbandon);
+    halt.removeEventListener("abort", onHalt);
+  }
+}
+
+function stop({ log, record }: TurnContext, { call, link }: Target): void {
+  link.stop(call.callId, STOP_GRACE_MS).catch((error: unknown) => {
+    log.warn({ session: record.session, callId: call.callId, error }, "the command could not be told to stop");
+  });
+}
+
+function endOf(context: TurnContext, target: Target, ended: { error: unknown; durationMs: number }): CallEnd {
+  const { callId } = target.call;
+  const { error, durationMs } = ended;
+  if (error instanceof ReadStopped) {
+    const text = "Stopped by the user before it ended; it changes nothing.";
+    return { type: "ToolDone", data: { callId, outcome: { status: "stopped" }, text, durationMs } };
+  }
+  if (error instanceof StopUnconfirmed) {
+    return unknown(callId, "stop_unconfirmed", "Stop was pressed and the sandbox did not confirm that it ended.");
+  }
+  if (error instanceof CallNotRun) return notRun(callId, "never_seen", "This call did not run and never will.");
+  if (error instanceof SandboxLost) return lost(target, error);
+  if (error instanceof Refusal) {
+    if (error.code === "epoch_stale") throw error;
+    return { type: "ToolDone", data: { callId, ...refusedBySandbox(error), durationMs } };
+  }
+  context.log.error({ session: context.record.session, callId, error }, "a call ended in an unexpected error");
+  return unknown(callId, "internal", "The brain failed while it waited for the result.");
+}
+
+function lost({ call, effect }: Target, error: SandboxLost): CallEnd {
+  const why =
+    error.code === "restarted"
+      ? "The sandbox was restarted while it ran."
+      : "The sandbox stopped answering while it ran.";
+  return effect === "reads" ? unknownRead(call.callId, why) : unknown(call.callId, `sandbox_${error.code}`, why);
+}
+
+function refusedBySandbox(refusal: Refusal): Pick<ToolResult, "outcome" | "text"> {
+  const { code, next } = refusal;
+  const message = clipped(refusal.message, 3_900);
+  const failure = { code, message, ...(next === undefined ? {} : { next: clipped(next, 1_900) }) };
+  return {
+    outcome: { status: "failed", failure },
+    text: [`Failed (${code}): ${message}`, next ?? ""].join("\n").trim(),
+  };
+}
+
+export function unknown(callId: string, reason: string, why: string): CallEnd {
+  const text = `Outcome unknown: it may have partly or fully run. ${why} Look at what it did before you do it again.`;
+  return { type: "ToolOutcomeUnknown", data: { callId, reason, text } };
+}
+
+/** A read that nobody knows the end of: nothing changed, so it can simply be asked again. */
+export function unknownRead(callId: string, why: string): CallEnd {
+  const text = `Outcome unknown: it may have partly or fully run, but it changes nothing. ${why} Ask again if you need it.`;
+  return { type: "ToolOutcomeUnknown", data: { callId, reason: "read_lost", text } };
+}
+
+export function notRun(callId: string, reason: string, text: string): CallEnd {
+  return { type: "ToolNotRun", data: { callId, reason, text } };
+}

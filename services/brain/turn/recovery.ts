@@ -1,0 +1,79 @@
+// What a brain does with the open calls of the one before it (I5). It raised the epoch already, so whatever that
+// brain still sends is refused. Nothing is run here: pistisd is asked, and what it cannot prove is told as unknown.
+
+import type { AttachResult } from "#schemas/wire/message.ts";
+import { Fatal } from "#shared/errors/errors.ts";
+import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
+import type { CallEnd } from "../session/decide.ts";
+import type { Call } from "../session/session.ts";
+import { EXCERPT } from "../tools/bash.ts";
+import { commandResult } from "../tools/command-result.ts";
+import type { Effect, ToolResult } from "../tools/tool.ts";
+import { observed, unknown, unknownRead } from "./call.ts";
+import { type TurnContext, working } from "./context.ts";
+import { unlessAborted } from "./workplace.ts";
+
+type Started = Extract<Call, { status: "started" }>;
+
+/** Closes every call that was under way when the turn changed hands, each exactly once (I3). */
+export async function recoverCalls(context: TurnContext): Promise<void> {
+  const { record, epoch } = context;
+  const started = working(record.state).turn.calls.filter((call): call is Started => call.status === "started");
+  const recovered = started.map(async (call) => {
+    const end = await recoverCall(context, call);
+    await record.commit({ type: "FinishCall", epoch, end });
+  });
+  await Promise.all(recovered);
+}
+
+async function recoverCall(context: TurnContext, call: Started): Promise<CallEnd> {
+  const { record, workplace, config, tools, signals } = context;
+  const effect = tools.get(call.tool)?.effect;
+  if (effect === "reads") return unknownRead(call.callId, "The brain that waited for it died.");
+  if (effect === undefined || effect === "signals" || !config.recovery.reattach) {
+    return unknown(call.callId, "taken_over", "The brain that waited for it died.");
+  }
+  const { sandbox } = working(record.state);
+  if (sandbox.status !== "up" || sandbox.sandboxId !== call.sandboxId) {
+    return unknown(call.callId, "sandbox_gone", "The sandbox that it ran in is not up any more.");
+  }
+  const link = workplace.linkToRecover();
+  if (link === undefined) return unknown(call.callId, "sandbox_gone", "The sandbox that it ran in is not up any more.");
+  try {
+    await unlessAborted(link.ready(config.recovery.reattachMs), AbortSignal.any([signals.abandon, signals.halt]));
+  } catch (error) {
+    if (signals.abandon.aborted || !(error instanceof SandboxLost || signals.halt.aborted)) throw error;
+    return unknown(call.callId, "sandbox_unreachable", "The sandbox did not answer when it was asked about it.");
+  }
+  return ask(context, { call, link, effect });
+}
+
+function ask(context: TurnContext, target: { call: Started; link: SandboxLink; effect: Effect }): Promise<CallEnd> {
+  const { call, link, effect } = target;
+  return observed(context, target, async (onOutput) => {
+    const answer = await link.attach({ callId: call.callId, excerpt: EXCERPT, from: 0 }, { onOutput });
+    return resultOf(answer, effect, call.callId);
+  });
+}
+
+function resultOf(answer: AttachResult, effect: Effect, callId: string): ToolResult {
+  switch (answer.state) {
+    case "never-seen":
+      throw new CallNotRun("pistisd never saw the call and has barred it");
+    case "lost":
+      throw new SandboxLost("restarted", "pistisd was restarted while the call ran");
+    case "finished":
+      if (effect === "runs") return commandResult(answer.result, callId);
+      return fileResult(answer);
+  }
+}
+
+function fileResult({ result: { outcome } }: Extract<AttachResult, { state: "finished" }>): ToolResult {
+  if (outcome.status === "exited" && outcome.exitCode === 0) {
+    return { outcome: { status: "ok" }, text: "Done. (The sandbox confirmed it after the brain was replaced.)" };
+  }
+  if (outcome.status === "failed") {
+    return { outcome, text: `Failed (${outcome.failure.code}): ${outcome.failure.message}` };
+  }
+  throw new Fatal("file_call_outcome", `A file call cannot end as ${outcome.status}`);
+}

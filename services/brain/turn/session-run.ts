@@ -1,0 +1,137 @@
+// A brain that holds a session's lease works here: it starts or takes over the turn, runs it, and goes on while
+// messages wait. What others write about the session is folded within milliseconds, which is how Stop is heard.
+import { setTimeout as delay } from "node:timers/promises";
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import { newId } from "#shared/ids/ids.ts";
+import type { LedgerFeed } from "#shared/ledger/ledger.ts";
+import type { LivePublisher } from "#shared/live/live.ts";
+import type { OpenLink } from "#shared/sandbox-link/link.ts";
+import type { Log } from "#shared/service/log.ts";
+import { failedModel } from "../models/failed-model.ts";
+import type { Model, Models } from "../models/model.ts";
+import { REPOSITORY_FOLDER, WORKSPACE } from "../prompt/system-prompt.ts";
+import { attention, isStopping } from "../session/questions.ts";
+import type { SessionRecord } from "../session/record.ts";
+import type { Session, Working } from "../session/session.ts";
+import { openToolbox } from "../tools/toolbox.ts";
+import { Abandoned, type TurnContext } from "./context.ts";
+import { openTurnLive } from "./live.ts";
+import { runTurn } from "./turn.ts";
+import { Workplace } from "./workplace.ts";
+
+export type TurnDependencies = Readonly<{
+  feed: LedgerFeed;
+  openLink: OpenLink;
+  live: LivePublisher;
+  models: Models;
+  config: PistisConfig;
+  /** Unique to this process. */
+  brain: string;
+  log: Log;
+}>;
+
+const FOLLOW_AGAIN_MS = 500;
+
+/**
+ * Works on the session until nothing is left to do. `abandon` aborts when the lease is lost or the brain stops.
+ * `onTurn` is called once a turn is in the ledger and this brain owns it.
+ */
+export async function workOn(
+  dependencies: TurnDependencies,
+  record: SessionRecord,
+  { abandon, onTurn }: { abandon: AbortSignal; onTurn: () => void },
+): Promise<void> {
+  const following = new AbortController();
+  const follow = followSession(dependencies, record, following.signal);
+  try {
+    while (!abandon.aborted) {
+      const owned = await claim(dependencies, record);
+      if (owned === undefined) return;
+      onTurn();
+      await turn(dependencies, record, { owned, abandon });
+    }
+  } finally {
+    following.abort();
+    await follow;
+  }
+}
+
+/** Starts what waits, or takes over what is open. Nothing when the session wants nothing of a brain. */
+async function claim({ brain }: TurnDependencies, record: SessionRecord): Promise<Working | undefined> {
+  for (;;) {
+    const what = attention(record.state);
+    if (what === "none") return undefined;
+    if (what === "end-session") await record.commit({ type: "EndSession" });
+    if (what === "start-turn") await record.commit({ type: "StartTurn", turnId: newId("turn"), brain });
+    if (what === "go-on") await record.commit({ type: "TakeOverTurn", brain });
+    const { state } = record;
+    if (state.status === "working" && state.turn.brain === brain) return state;
+  }
+}
+
+async function turn(
+  dependencies: TurnDependencies,
+  record: SessionRecord,
+  { owned, abandon }: { owned: Working; abandon: AbortSignal },
+): Promise<void> {
+  const { openLink, config, log } = dependencies;
+  const { epoch } = owned.turn;
+  const deposed = new AbortController();
+  const halt = new AbortController();
+  const unwatch = record.watch((state) => signal(state, { epoch, deposed, halt }));
+  signal(record.state, { epoch, deposed, halt });
+  const signals = { abandon: AbortSignal.any([abandon, deposed.signal]), halt: halt.signal };
+  const live = openTurnLive(dependencies.live, record.session, epoch);
+  const over = new AbortController();
+  const workplace = new Workplace({
+    record,
+    epoch,
+    openLink,
+    config,
+    signal: AbortSignal.any([signals.abandon, halt.signal, over.signal]),
+    onWait: (what) => live.progress("sandbox", what),
+  });
+  const tools = openToolbox(config.limits, owned.repository === undefined ? WORKSPACE : REPOSITORY_FOLDER);
+  const model = await modelOf(dependencies.models, owned.model);
+  const context: TurnContext = { record, epoch, model, tools, workplace, live, config, log, signals };
+  try {
+    await runTurn(context);
+  } finally {
+    unwatch();
+    over.abort(new Abandoned("The turn is over"));
+    await workplace.close();
+  }
+}
+
+/** A model that cannot be had fails the turn at its first request, as any other failure of a model does. */
+async function modelOf(models: Models, name: string): Promise<Model> {
+  return models.get(name).catch((error: unknown) => failedModel(name, error));
+}
+
+type Heard = { epoch: number; deposed: AbortController; halt: AbortController };
+
+function signal(state: Session, { epoch, deposed, halt }: Heard): void {
+  if (state.status !== "working") return;
+  if (state.turn.epoch !== epoch) deposed.abort(new Abandoned("Another brain took the turn over"));
+  else if (isStopping(state) && !halt.signal.aborted) halt.abort(new Abandoned("The user pressed Stop"));
+}
+
+async function followSession(
+  { feed, log }: TurnDependencies,
+  record: SessionRecord,
+  signal: AbortSignal,
+): Promise<void> {
+  const { session } = record;
+  while (!signal.aborted) {
+    try {
+      for await (const message of feed.follow({ after: record.sequence, session, signal })) {
+        if (!record.absorb([message])) await record.catchUp();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      // Nothing is lost meanwhile: what others wrote shows as a conflict at the next append.
+      log.warn({ session, error }, "following the session failed and is tried again");
+      await delay(FOLLOW_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}

@@ -1,0 +1,84 @@
+// The loop of one turn: model, calls, model, … until there is nothing left to do, a limit is reached, the user
+// presses Stop, or something fails in a way that a person has to know about.
+import { type Failure, failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
+import type { TurnEnding } from "../session/decide.ts";
+import { steering } from "../session/questions.ts";
+import type { Turn } from "../session/session.ts";
+import { clipped } from "../tools/excerpt.ts";
+import { type Known, runCalls } from "./calls.ts";
+import { Abandoned, type TurnContext, working } from "./context.ts";
+import { recoverCalls } from "./recovery.ts";
+import { askModel, recordReply } from "./reply.ts";
+
+/**
+ * Works on the open turn that this brain owns under `context.epoch` until it has ended. Throws when it must be
+ * left open for another brain, or for this one later: Abandoned, a deposition, a ledger that cannot be reached.
+ */
+export async function runTurn(context: TurnContext): Promise<void> {
+  try {
+    await steps(context);
+  } catch (error) {
+    const { abandon, halt } = context.signals;
+    if (abandon.aborted || isNotOurs(error)) throw new Abandoned("The turn goes on elsewhere", { cause: error });
+    if (halt.aborted) return endTurn(context, { reason: "interrupted" });
+    if (error instanceof Retryable && !error.code.startsWith("model_")) throw error;
+    const { record, log } = context;
+    log.warn({ session: record.session, error }, "the turn failed");
+    await endTurn(context, { reason: "failed", failure: limited(failureOf(error)) });
+  }
+}
+
+async function steps(context: TurnContext): Promise<void> {
+  await recoverCalls(context);
+  // The sandbox gets ready while the model thinks; whoever needs it first hears why it does not.
+  context.workplace.prepare().catch(() => undefined);
+  let known = await runCalls(context);
+  for (;;) {
+    context.signals.halt.throwIfAborted();
+    known = await deliver(context, known);
+    const limit = limitReached(context, known.state.turn);
+    if (limit !== undefined) {
+      await known.stored;
+      return endTurn(context, limit);
+    }
+    const after = await recordReply(context, await askModel(context, known));
+    if (after.status !== "working") return;
+    known = await runCalls(context);
+  }
+}
+
+/** Gives the model what was posted meanwhile. Nothing waits in the usual case, and then nothing is waited for. */
+async function deliver({ record, epoch }: TurnContext, known: Known): Promise<Known> {
+  if (steering(known.state).length === 0) return known;
+  await known.stored;
+  const state = working(await record.commit({ type: "DeliverMessages", epoch }));
+  return { state, stored: Promise.resolve() };
+}
+
+function limitReached({ config: { limits } }: TurnContext, { steps: taken, costUsd }: Turn): TurnEnding | undefined {
+  const { stepsPerTurnMax, costUsdPerTurnMax } = limits;
+  const next = (key: string) => `Post a message to go on in a new turn, or raise limits.${key} in pistis.json.`;
+  if (taken >= stepsPerTurnMax) {
+    const message = `The turn made ${taken} model requests, as many as one turn may.`;
+    return { reason: "limit", failure: { code: "steps", message, next: next("stepsPerTurnMax") } };
+  }
+  if (costUsdPerTurnMax !== undefined && costUsd >= costUsdPerTurnMax) {
+    const message = `The turn has cost ${costUsd.toFixed(4)} US dollars; one turn may cost ${costUsdPerTurnMax}.`;
+    return { reason: "limit", failure: { code: "cost", message, next: next("costUsdPerTurnMax") } };
+  }
+  return undefined;
+}
+
+async function endTurn({ record, epoch }: TurnContext, ending: TurnEnding): Promise<void> {
+  await record.commit({ type: "EndTurn", epoch, ending });
+}
+
+/** Another brain owns the turn: the ledger or pistisd says so. */
+function isNotOurs(error: unknown): boolean {
+  return error instanceof Refusal && (error.code === "deposed" || error.code === "epoch_stale");
+}
+
+function limited({ code, message, next }: Failure): Failure {
+  const texts = { code: code.slice(0, 100), message: clipped(message, 3_900) };
+  return next === undefined ? texts : { ...texts, next: clipped(next, 1_900) };
+}

@@ -1,0 +1,192 @@
+// The sandbox of a turn and the link to it. A turn asks for it when it starts and waits for it only before the
+// first tool call, so that the model thinks while the sandbox starts.
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
+import { type Workplace as Place, workplaceOf } from "../session/questions.ts";
+import { type SessionRecord, until } from "../session/record.ts";
+import { working } from "./context.ts";
+
+export type Bench = Readonly<{ link: SandboxLink; sandboxId: string }>;
+type Ready = Extract<Place, { status: "ready" }>;
+type Opened = { readonly place: Ready; readonly link: SandboxLink; answered: boolean };
+
+type Dependencies = Readonly<{
+  record: SessionRecord;
+  epoch: number;
+  openLink: OpenLink;
+  config: PistisConfig;
+  /** Aborts when the turn does not need the sandbox any more. */
+  signal: AbortSignal;
+  onWait: (what: string) => void;
+}>;
+
+export class Workplace {
+  readonly #dependencies: Dependencies;
+  #open: Opened | undefined;
+  readonly #outdated: Promise<void>[] = [];
+  #preparing: Promise<Bench> | undefined;
+
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** The sandbox if commands can leave this instant. */
+  get now(): Bench | undefined {
+    const open = this.#open;
+    const place = this.#place();
+    if (open === undefined || !open.answered || place.status !== "ready" || !isSame(open.place, place))
+      return undefined;
+    return { link: open.link, sandboxId: place.sandboxId };
+  }
+
+  /**
+   * Waits until commands can run. Throws a Refusal with the code and next step of whatever prevents it, or the
+   * signal's reason. Several callers share one wait.
+   */
+  prepare(): Promise<Bench> {
+    this.#preparing ??= this.#prepare().finally(() => {
+      this.#preparing = undefined;
+    });
+    return this.#preparing;
+  }
+
+  /** The link to the sandbox that is up, to ask about calls; a repository that is still being copied is no hindrance. */
+  linkToRecover(): SandboxLink | undefined {
+    const { sandbox } = working(this.#dependencies.record.state);
+    if (sandbox.status !== "up") return undefined;
+    const { sandboxId, bootId, generation } = sandbox;
+    return this.#linkTo({ status: "ready", sandboxId, bootId, generation }).link;
+  }
+
+  async close(): Promise<void> {
+    const open = this.#open;
+    this.#open = undefined;
+    await Promise.all([open?.link.close(), ...this.#outdated]);
+  }
+
+  async #prepare(): Promise<Bench> {
+    for (;;) {
+      const place = await this.#usable();
+      const open = this.#linkTo(place);
+      if (await this.#answers(open.link, this.#dependencies.config.recovery.reattachMs)) {
+        open.answered = true;
+        return { link: open.link, sandboxId: place.sandboxId };
+      }
+      open.answered = false;
+      await this.#helped(open.link, place);
+    }
+  }
+
+  #place(): Place {
+    return workplaceOf(working(this.#dependencies.record.state));
+  }
+
+  /** Waits for what the ledger has to say first: the sandbox joined, the repository is in it. */
+  async #usable(): Promise<Ready> {
+    const { record, epoch, config, onWait } = this.#dependencies;
+    for (;;) {
+      const place = this.#place();
+      if (place.status === "ready") return place;
+      if (place.status === "failed") throw refusalOf(place.failure);
+      if (place.status === "needed") {
+        await record.commit({ type: "AskForSandbox", epoch, reason: place.reason });
+        continue;
+      }
+      onWait(place.what === "sandbox" ? "The sandbox starts" : "The repository is copied into the sandbox");
+      const repositoryMs = config.git.cloneMs + config.sandboxes.startMs;
+      await this.#changed(place, place.what === "sandbox" ? config.sandboxes.startMs : repositoryMs);
+    }
+  }
+
+  async #changed(from: Extract<Place, { status: "waiting" }>, withinMs: number): Promise<void> {
+    const { record, signal } = this.#dependencies;
+    const timeout = AbortSignal.timeout(withinMs);
+    const isOther = (place: Place) => place.status !== "waiting" || place.what !== from.what;
+    try {
+      const look = () => (isOther(this.#place()) ? true : undefined);
+      await until(record, look, AbortSignal.any([signal, timeout]));
+    } catch (error) {
+      if (signal.aborted || !timeout.aborted) throw error;
+      throw tooLate(from.what, withinMs);
+    }
+  }
+
+  #linkTo(place: Ready): Opened {
+    if (this.#open !== undefined && isSame(this.#open.place, place)) return this.#open;
+    if (this.#open !== undefined) this.#outdated.push(this.#open.link.close());
+    const { epoch, openLink } = this.#dependencies;
+    this.#open = { place, link: openLink({ sandboxId: place.sandboxId, role: "brain", epoch }), answered: false };
+    return this.#open;
+  }
+
+  async #answers(link: SandboxLink, withinMs: number): Promise<boolean> {
+    try {
+      await unlessAborted(link.ready(withinMs), this.#dependencies.signal);
+      return true;
+    } catch (error) {
+      if (error instanceof SandboxLost) return false;
+      throw error;
+    }
+  }
+
+  /** Asks for help with a sandbox that does not answer, and waits until it answers or another boot joined. */
+  async #helped(link: SandboxLink, place: Ready): Promise<void> {
+    const { record, epoch, config, signal, onWait } = this.#dependencies;
+    await record.commit({ type: "AskForSandbox", epoch, reason: "unreachable" });
+    onWait("The sandbox does not answer; its provider is asked about it");
+    const over = new AbortController();
+    const other = until(
+      record,
+      () => (this.#isStill(place) ? undefined : true),
+      AbortSignal.any([signal, over.signal]),
+    );
+    try {
+      const answered = await Promise.race([other, this.#answers(link, config.sandboxes.startMs)]);
+      if (!answered) throw tooLate("sandbox", config.sandboxes.startMs);
+    } finally {
+      over.abort();
+      await other.catch(() => undefined);
+    }
+  }
+
+  #isStill(place: Ready): boolean {
+    const now = this.#place();
+    return now.status === "ready" && isSame(now, place);
+  }
+}
+
+function isSame(one: Ready, other: Ready): boolean {
+  return one.sandboxId === other.sandboxId && one.generation === other.generation && one.bootId === other.bootId;
+}
+
+function refusalOf({ code, message, next }: { code: string; message: string; next?: string | undefined }): Refusal {
+  return new Refusal(code, message, next === undefined ? {} : { next });
+}
+
+function tooLate(what: "sandbox" | "repository", withinMs: number): Refusal {
+  if (what === "repository") {
+    return new Refusal("repository_copy_timeout", `The repository was not copied in within ${withinMs} ms`, {
+      next: "Post a message to try again; raise git.cloneMs in pistis.json for a very large repository.",
+    });
+  }
+  return new Refusal("sandbox_start_timeout", `The sandbox did not join within ${withinMs} ms`, {
+    next: "Run `pistis doctor`, look at `pistis events`, then post a message to try again.",
+  });
+}
+
+/** Rejects with the signal's reason as soon as it aborts; the promise itself goes on unheard. */
+export async function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  if (signal.aborted) {
+    promise.catch(() => undefined);
+    throw signal.reason;
+  }
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
