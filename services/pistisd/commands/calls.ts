@@ -1,0 +1,197 @@
+// The commands of this sandbox: at most once each, findable while they or what they left behind go on, and
+// their output kept until the space is needed.
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { type AnswerOf, type ExecOutcome, type RequestOf, WireCode } from "#schemas/wire/message.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import { COMMANDS_MAX, FINISHED_LISTED_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
+import type { System } from "../native/system.ts";
+import type { CallRecords, Finished } from "../state/call-records.ts";
+import { type Call, notStarted, openOutputDirectory, startCall } from "./call.ts";
+import { mayBeSet } from "./environment.ts";
+import { signalFamily } from "./killing.ts";
+import { membersOf } from "./processes.ts";
+import { Spool } from "./spool.ts";
+
+type Listed = { call: Call; answer: Promise<Finished>; outcome: ExecOutcome | undefined; over: boolean };
+
+/** `finished` is what the caller waits for: the end of the shell, or at once in the background. */
+export type Started = Readonly<{ finished: Promise<Finished>; spool: Spool; outputEnds: Promise<unknown> }>;
+
+export type CallsContext = Readonly<{
+  system: System;
+  records: CallRecords;
+  stateDirectory: string;
+  instance: string;
+  shell: string;
+  environment: Readonly<Record<string, string>>;
+}>;
+
+export class Calls {
+  readonly #context: CallsContext;
+  readonly #outputDirectory: string;
+  readonly #listed = new Map<string, Listed>();
+
+  constructor(context: CallsContext) {
+    this.#context = context;
+    this.#outputDirectory = openOutputDirectory(context.stateDirectory);
+  }
+
+  /** Throws Refusal `call_seen`, `call_barred` or `too_many_commands`; a spawn that fails is a result. */
+  start(request: RequestOf<"exec">, cwd: string): Started {
+    this.#context.system.reapOrphans();
+    if (this.#running().length >= COMMANDS_MAX) throw tooManyCommands();
+    const { callId, command } = request;
+    this.#context.records.begin(callId, { is: "command", command, at: new Date().toISOString() });
+    const spool = new Spool(this.#outputPath(callId));
+    try {
+      return this.#watch(startCall(this.#context.system, { ...this.#commandOf(request), cwd }, spool));
+    } catch (error) {
+      const finished = notStarted(error);
+      this.#context.records.end(callId, { is: "finished", ...finished });
+      return { finished: Promise.resolve(finished), spool, outputEnds: Promise.resolve() };
+    }
+  }
+
+  /** A command of this start of the daemon, whose answer is not given yet or that goes on in the background. */
+  find(callId: string): Started | undefined {
+    const listed = this.#listed.get(callId);
+    return listed && startedOf(listed);
+  }
+
+  async stop(callId: string, graceMs: number): Promise<boolean> {
+    const call = this.#known(callId);
+    if (call === undefined || (call.over && membersOf(call.call.family).length === 0)) return false;
+    await call.call.stop(graceMs);
+    this.#context.system.reapOrphans();
+    return true;
+  }
+
+  signal(callId: string, signal: NodeJS.Signals): boolean {
+    const call = this.#known(callId);
+    return call !== undefined && signalFamily(call.call.family, signal);
+  }
+
+  list(): AnswerOf<"processes"> {
+    const processes = [...this.#listed.values()].map((listed) => ({
+      callId: listed.call.callId,
+      command: listed.call.command.slice(0, 2_000),
+      running: isRunning(listed),
+      outputBytes: listed.call.spool.totalBytes,
+      startedAt: listed.call.startedAt.toISOString(),
+      ...(listed.outcome === undefined ? {} : { outcome: listed.outcome }),
+    }));
+    return { processes };
+  }
+
+  /** The output of a command, running or not. Throws Refusal `call_unknown`. */
+  output(callId: string): Spool {
+    const listed = this.#listed.get(callId);
+    if (listed !== undefined) return listed.call.spool;
+    const record = this.#context.records.look(callId);
+    if (record.status === "never-seen" || record.status === "barred") throw unknownCall(callId);
+    const path = this.#outputPath(callId);
+    const written =
+      record.status === "ended" && record.ending.is === "finished" ? record.ending.outputBytes : undefined;
+    return Spool.reopen(path, written ?? statSync(path, { throwIfNoEntry: false })?.size ?? 0);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#running().map(({ call }) => call.stop(0)));
+  }
+
+  #commandOf(request: RequestOf<"exec">) {
+    const { shell, environment, instance } = this.#context;
+    const added = Object.entries(request.env ?? {}).filter(([name]) => mayBeSet(name));
+    return {
+      callId: request.callId,
+      mark: `${instance}.${request.callId}`,
+      command: request.command,
+      shell,
+      environment: { ...environment, ...Object.fromEntries(added) },
+      timeoutMs: request.timeoutMs,
+      background: request.background,
+    };
+  }
+
+  #watch(call: Call): Started {
+    const shellEnded = call.shellEnded.then((ended) => {
+      listed.outcome = ended.outcome;
+      if (!call.background) this.#context.records.end(call.callId, { is: "finished", ...ended });
+      return ended;
+    });
+    const answer = call.background ? Promise.resolve(backgroundResult(call)) : shellEnded;
+    const listed: Listed = { call, answer, outcome: undefined, over: false };
+    this.#listed.set(call.callId, listed);
+    if (call.background) this.#context.records.end(call.callId, { is: "finished", ...backgroundResult(call) });
+    void call.over.then(() => this.#callIsOver(listed));
+    return startedOf(listed);
+  }
+
+  #callIsOver(listed: Listed): void {
+    listed.over = true;
+    listed.call.spool.close();
+    this.#context.system.reapOrphans();
+    this.#forgetOldest();
+  }
+
+  #known(callId: string): Listed | undefined {
+    const listed = this.#listed.get(callId);
+    if (listed !== undefined) return listed;
+    if (this.#context.records.look(callId).status === "never-seen") throw unknownCall(callId);
+    return undefined;
+  }
+
+  #running(): Listed[] {
+    return [...this.#listed.values()].filter((listed) => !listed.over);
+  }
+
+  #outputPath(callId: string): string {
+    return join(this.#outputDirectory, callId);
+  }
+
+  #forgetOldest(): void {
+    const finished = [...this.#listed.values()].filter((listed) => listed.over);
+    for (const { call } of finished.slice(0, Math.max(0, finished.length - FINISHED_LISTED_MAX))) {
+      this.#listed.delete(call.callId);
+    }
+    dropOldOutput(this.#outputDirectory, new Set(this.#running().map(({ call }) => call.callId)));
+  }
+}
+
+function startedOf({ call, answer }: Listed): Started {
+  return { finished: answer, spool: call.spool, outputEnds: call.background ? call.over : call.shellEnded };
+}
+
+function backgroundResult(call: Call): Finished {
+  const durationMs = Date.now() - call.startedAt.getTime();
+  return { outcome: { status: "background" }, outputBytes: call.spool.totalBytes, durationMs, leftRunning: true };
+}
+
+function isRunning({ call, over }: Listed): boolean {
+  return !over || membersOf(call.family).length > 0;
+}
+
+function dropOldOutput(directory: string, inUse: ReadonlySet<string>): void {
+  const files = readdirSync(directory).map((name) => {
+    const stat = statSync(join(directory, name), { throwIfNoEntry: false });
+    return { name, bytes: (stat?.blocks ?? 0) * 512, atMs: stat?.mtimeMs ?? 0 };
+  });
+  let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  for (const { name, bytes } of files.sort((a, b) => a.atMs - b.atMs)) {
+    if (total <= OUTPUT_TOTAL_BYTES) return;
+    if (inUse.has(name.replace(/\.sh$/, ""))) continue;
+    rmSync(join(directory, name), { force: true });
+    total -= bytes;
+  }
+}
+
+function tooManyCommands(): Refusal {
+  return new Refusal("too_many_commands", `${COMMANDS_MAX} commands are running or left processes behind`, {
+    next: "Stop background commands that are not needed any more",
+  });
+}
+
+function unknownCall(callId: string): Refusal {
+  return new Refusal(WireCode.callUnknown, `${callId} never ran in this sandbox`);
+}

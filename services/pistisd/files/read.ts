@@ -1,0 +1,46 @@
+import { close, read } from "node:fs";
+import { promisify } from "node:util";
+import type { Operation, RequestContext } from "../channel/operation.ts";
+import type { StreamSender } from "../channel/sender.ts";
+import type { OpenFile, Workspace } from "./workspace.ts";
+
+const readAsync = promisify(read);
+const closeAsync = promisify(close);
+
+export function fileRead(workspace: Workspace): Operation<"fileRead"> {
+  return async (request, channel: RequestContext) => {
+    const sender = channel.sender(request.stream);
+    const file = openOrClose(workspace, request.path, sender);
+    const from = Math.min(request.from, file.size);
+    const length = Math.min(request.length, file.size - from);
+    channel.afterAnswer(() => sendFile(file, sender, from, from + length));
+    return { size: file.size, from, length, mode: file.mode & 0o777 };
+  };
+}
+
+function openOrClose(workspace: Workspace, path: string, sender: StreamSender): OpenFile {
+  try {
+    return workspace.openFile(path);
+  } catch (error) {
+    sender.close();
+    throw error;
+  }
+}
+
+/** A file that shrinks meanwhile ends early: the end stands where the bytes ended. */
+async function sendFile(file: OpenFile, sender: StreamSender, from: number, to: number): Promise<void> {
+  let position = from;
+  try {
+    while (position < to) {
+      const buffer = new Uint8Array(Math.min(await sender.room(), to - position));
+      const { bytesRead } = await readAsync(file.descriptor, buffer, 0, buffer.byteLength, position);
+      if (bytesRead === 0) break;
+      sender.send(position, buffer.subarray(0, bytesRead));
+      position += bytesRead;
+    }
+    sender.end(position);
+  } finally {
+    sender.close();
+    await closeAsync(file.descriptor);
+  }
+}

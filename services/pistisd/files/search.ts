@@ -1,0 +1,81 @@
+import { type RequestOf, WireCode } from "#schemas/wire/message.ts";
+import { Fatal, Refusal } from "#shared/errors/errors.ts";
+import type { Operation, RequestContext } from "../channel/operation.ts";
+import { sendSignal } from "../commands/processes.ts";
+import type { System } from "../native/system.ts";
+import { searchOutput } from "./search-job.ts";
+import type { Workspace } from "./workspace.ts";
+
+export type SearchContext = Readonly<{ system: System; workspace: Workspace; self: readonly string[] }>;
+
+const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
+
+export function fileSearch(context: SearchContext): Operation<"fileSearch"> {
+  return async (request, channel) => {
+    checkPattern(request.pattern, request.ignoreCase);
+    const output = await runInChild(context, request, channel);
+    const result = searchOutput.parse(JSON.parse(output));
+    if ("failure" in result) throw new Refusal(result.failure.code, result.failure.message);
+    return result;
+  };
+}
+
+function checkPattern(pattern: string, ignoreCase: boolean): void {
+  try {
+    new RegExp(pattern, ignoreCase ? "i" : "");
+  } catch (cause) {
+    throw new Refusal(WireCode.badPattern, `The pattern is no regular expression: ${String(cause)}`, { cause });
+  }
+}
+
+async function runInChild(
+  { system, workspace, self }: SearchContext,
+  request: RequestOf<"fileSearch">,
+  { signal }: RequestContext,
+): Promise<string> {
+  const ended = Promise.withResolvers<void>();
+  const job = JSON.stringify({ root: workspace.root, request });
+  const spawned = system.spawn({
+    arguments: [...self, "search", job],
+    cwd: workspace.root,
+    environment: {},
+    onExit: () => ended.resolve(),
+  });
+  const kill = () => sendSignal(spawned.pid, "SIGKILL");
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    kill();
+  }, request.timeoutMs);
+  signal.addEventListener("abort", kill);
+  try {
+    const output = await readAll(spawned.output, kill);
+    await ended.promise;
+    if (timedOut) throw searchTimedOut(request.timeoutMs);
+    if (signal.aborted) throw new Refusal("cancelled", "The search was withdrawn");
+    return output;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", kill);
+    spawned.closeOutput();
+  }
+}
+
+async function readAll(output: ReadableStream<Uint8Array>, kill: () => void): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of output) {
+    parts.push(part);
+    size += part.byteLength;
+    if (size <= OUTPUT_BYTES_MAX) continue;
+    kill();
+    throw new Fatal("search_output", "A search printed more than it may");
+  }
+  return Buffer.concat(parts).toString("utf8");
+}
+
+function searchTimedOut(timeoutMs: number): Refusal {
+  return new Refusal(WireCode.timedOut, `The search took longer than ${timeoutMs} ms`, {
+    next: "Search a smaller folder, or use a simpler pattern without nested repetition",
+  });
+}

@@ -1,0 +1,41 @@
+import type { ExecResult, RequestOf } from "#schemas/wire/message.ts";
+import type { PeerChannel, Received } from "./peer-channel.ts";
+import type { TestSandbox } from "./sandbox.ts";
+
+type Command = Partial<RequestOf<"exec">> & { command: string };
+
+/** A whole exec request with the defaults of tests. */
+export function execRequest(sandbox: TestSandbox, command: Command): RequestOf<"exec"> {
+  return {
+    op: "exec",
+    callId: sandbox.newCallId(),
+    timeoutMs: 30_000,
+    background: false,
+    excerpt: { headBytes: 8_192, tailBytes: 8_192 },
+    ...command,
+  };
+}
+
+export type Ran = ExecResult & { text: string };
+
+export async function run(sandbox: TestSandbox, channel: PeerChannel, command: Command | string): Promise<Ran> {
+  const request = execRequest(sandbox, typeof command === "string" ? { command } : command);
+  const result = await channel.ask(request);
+  return { ...result, text: textOf(result) };
+}
+
+export function textOf(result: ExecResult): string {
+  return Buffer.concat([Buffer.from(result.head, "base64"), Buffer.from(result.tail, "base64")]).toString("latin1");
+}
+
+export async function readOutput(
+  channel: PeerChannel,
+  callId: string,
+  from: number,
+  length: number,
+): Promise<Received> {
+  const { stream, received } = channel.stream();
+  await channel.ask({ op: "outputRead", callId, from, length, stream });
+  await received.ended.promise;
+  return received;
+}

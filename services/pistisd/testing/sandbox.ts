@@ -1,0 +1,149 @@
+// A compiled pistisd for tests, alone or in namespaces of its own, connected to a test's relay.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { newSecret } from "#shared/ids/ids.ts";
+import type { PeerChannel } from "./peer-channel.ts";
+import { RelayPeer } from "./relay-peer.ts";
+
+export const PISTISD_FOLDER = resolve(import.meta.dirname, "../../../dist/pistisd");
+
+export type SandboxOptions = Readonly<{
+  /** In user, process, mount and network namespaces; the entry is process 1. For everything that kills. */
+  isolated?: boolean;
+  environment?: Readonly<Record<string, string>>;
+  program?: string;
+  /** In front of the program, such as a limit. */
+  prefix?: readonly string[];
+}>;
+
+export class TestSandbox {
+  readonly folder = mkdtempSync(join(tmpdir(), "pistisd-"));
+  readonly workspace = join(this.folder, "workspace");
+  readonly state = join(this.folder, "state");
+  readonly relay: RelayPeer;
+  readonly options: SandboxOptions;
+  daemon: ChildProcess | undefined;
+  log = "";
+  #callNumber = 0;
+
+  constructor(options: SandboxOptions) {
+    this.options = options;
+    mkdirSync(this.workspace);
+    mkdirSync(join(this.folder, "run"));
+    this.relay = new RelayPeer({
+      socketPath: join(this.folder, "run/relay.sock"),
+      joinToken: newSecret(),
+      pass: newSecret(),
+    });
+  }
+
+  start(): ChildProcess {
+    const [program = "", ...args] = this.#command();
+    const daemon = spawn(program, args, { env: this.#environment(), stdio: ["ignore", "pipe", "pipe"] });
+    daemon.stdout?.on("data", (text) => (this.log += String(text)));
+    daemon.stderr?.on("data", (text) => (this.log += String(text)));
+    this.daemon = daemon;
+    return daemon;
+  }
+
+  newCallId(): string {
+    return `cal_${++this.#callNumber}`;
+  }
+
+  path(...parts: string[]): string {
+    return join(this.workspace, ...parts);
+  }
+
+  async close(): Promise<void> {
+    await stopChild(this.daemon);
+    await this.relay.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #command(): string[] {
+    const program = this.options.program ?? (this.options.isolated === true ? "pistisd-entry" : "pistisd");
+    const prefix = this.options.prefix ?? [];
+    if (this.options.isolated !== true) return [...prefix, join(PISTISD_FOLDER, program)];
+    const binds = ["usr", "etc", "bin", "lib", "lib64", "sbin"].flatMap((name) => [
+      "--ro-bind-try",
+      `/${name}`,
+      `/${name}`,
+    ]);
+    return [
+      ...["bwrap", "--unshare-all", "--die-with-parent", "--as-pid-1", "--clearenv", ...binds],
+      ...["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"],
+      ...["--ro-bind", PISTISD_FOLDER, "/opt/pistis", "--bind", this.workspace, "/workspace"],
+      ...["--bind", this.state, "/var/lib/pistisd", "--ro-bind", join(this.folder, "run"), "/run/pistis"],
+      ...Object.entries(this.#guestEnvironment()).flatMap(([name, value]) => ["--setenv", name, value]),
+      ...["--", ...prefix, `/opt/pistis/${program}`],
+    ];
+  }
+
+  #guestEnvironment(): Record<string, string> {
+    return {
+      PATH: "/usr/local/bin:/usr/bin:/bin",
+      HOME: "/tmp",
+      PISTIS_RELAY: "unix:/run/pistis/relay.sock",
+      ...this.#token(),
+      ...this.options.environment,
+    };
+  }
+
+  #environment(): NodeJS.ProcessEnv {
+    mkdirSync(this.state, { recursive: true });
+    const paths = { PATH: process.env["PATH"], HOME: this.folder };
+    if (this.options.isolated === true) return paths;
+    return {
+      ...paths,
+      PISTIS_RELAY: `unix:${this.relay.options.socketPath}`,
+      PISTISD_STATE: this.state,
+      PISTISD_ROOT: this.workspace,
+      ...this.#token(),
+      ...this.options.environment,
+    };
+  }
+
+  #token(): Record<string, string> {
+    return this.relay.tokenIsSpent ? {} : { PISTIS_JOIN_TOKEN: this.relay.options.joinToken };
+  }
+}
+
+/** Starts a sandbox and waits until it has joined. */
+export async function openSandbox(options: SandboxOptions = {}): Promise<TestSandbox> {
+  if (!existsSync(join(PISTISD_FOLDER, "pistisd"))) throw new Error("pistisd is not built: npm run build:pistisd");
+  const sandbox = new TestSandbox({ program: "pistisd-entry", ...options });
+  await sandbox.relay.open();
+  const connected = sandbox.relay.nextConnection();
+  const daemon = sandbox.start();
+  const ended = new Promise<never>((_, reject) => {
+    daemon.once("exit", (code) => reject(new Error(`pistisd ended with ${code}: ${sandbox.log}`)));
+  });
+  await Promise.race([connected, ended]);
+  return sandbox;
+}
+
+/** A channel of a brain that has said hello. */
+export async function openBrain(sandbox: TestSandbox, epoch = 1): Promise<PeerChannel> {
+  const channel = sandbox.relay.openChannel();
+  await channel.brain(epoch);
+  return channel;
+}
+
+export async function stopChild(child: ChildProcess | undefined): Promise<void> {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGTERM");
+  await ended;
+}
+
+export function hasBwrap(): boolean {
+  return execFileSync("sh", ["-c", "command -v bwrap || true"], { encoding: "utf8" }).trim() !== "";
+}
+
+/** Resident memory of a process in bytes. */
+export function residentBytes(pid: number): number {
+  const found = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"));
+  return Number(found?.[1] ?? 0) * 1024;
+}
