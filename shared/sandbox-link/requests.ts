@@ -1,0 +1,269 @@
+// The requests of one link that are not settled yet, and their streams. Each is sent when the sandbox is
+// there, sent again in its own way after a reconnect, and given up when the sandbox stays away too long.
+import type { z } from "zod";
+import {
+  type Frame,
+  Kind,
+  readCredit,
+  readData,
+  writeCreditFrame,
+  writeDataFrame,
+  writeFrame,
+} from "#schemas/wire/frame.ts";
+import { type failure, toServer, type WireRequest } from "#schemas/wire/message.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import { SandboxBreach } from "./breach.ts";
+import type { Boot } from "./connection.ts";
+import type { Incoming } from "./incoming.ts";
+import type { LinkLimits } from "./limits.ts";
+import { SandboxLost } from "./link.ts";
+import type { Outgoing } from "./outgoing.ts";
+
+type WireFailure = z.output<typeof failure>;
+
+/** One request as its caller sees it, over any number of connections. */
+export type Operation = Readonly<{
+  /** What to send now. `before` is the start of pistisd that it was sent to last; undefined: it never left. */
+  request: (stream: number, before: Boot | undefined, now: Boot) => WireRequest | Error;
+  /** Throws (anything) when the answer is not what it should be. */
+  answered: (answer: unknown) => void;
+  failed: (failure: WireFailure) => void;
+  /** The end of waiting. `sent` says whether the request may have arrived. */
+  lost: (error: Error, sent: boolean) => void;
+  incoming?: Incoming;
+  outgoing?: Outgoing;
+  /** Called whenever the outgoing stream is to begin. */
+  begin?: (outgoing: Outgoing, send: (position: number, bytes: Uint8Array) => void) => void;
+  /** Milliseconds from sending to the answer that the request itself needs, beyond what any answer may take. */
+  takesMs?: number | undefined;
+}>;
+
+export type Entry = {
+  readonly operation: Operation;
+  id: number;
+  stream: number | undefined;
+  sentTo: Boot | undefined;
+  answered: boolean;
+  timer: NodeJS.Timeout | undefined;
+};
+
+type Wire = Readonly<{ send: (frame: Uint8Array) => void; boot: () => Boot | undefined }>;
+
+export class Requests {
+  readonly #wire: Wire;
+  readonly #limits: LinkLimits;
+  readonly #reattachMs: number;
+  readonly #entries = new Set<Entry>();
+  readonly #byId = new Map<number, Entry>();
+  readonly #byStream = new Map<number, Entry>();
+  #lastId = 0;
+  #lastStream = 0;
+  #strayAllowance: number;
+
+  constructor(wire: Wire, limits: LinkLimits, reattachMs: number) {
+    this.#wire = wire;
+    this.#limits = limits;
+    this.#reattachMs = reattachMs;
+    this.#strayAllowance = limits.strayFramesMax;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  nextId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+
+  start(operation: Operation): Entry {
+    if (this.#entries.size >= this.#limits.requestsMax) {
+      throw new Refusal("link_busy", `${this.#limits.requestsMax} requests to this sandbox are not answered yet`);
+    }
+    const entry: Entry = { operation, id: 0, stream: undefined, sentTo: undefined, answered: false, timer: undefined };
+    this.#entries.add(entry);
+    const boot = this.#wire.boot();
+    if (boot === undefined) this.#await(entry);
+    else this.#dispatch(entry, boot);
+    return entry;
+  }
+
+  /** Its caller does not want it any more. Only for what has no effect in the sandbox. */
+  cancel(entry: Entry): void {
+    if (!this.#entries.has(entry)) return;
+    if (this.#byId.has(entry.id)) this.#wire.send(message({ cancel: entry.id }));
+    this.settle(entry);
+  }
+
+  settle(entry: Entry): void {
+    this.#entries.delete(entry);
+    this.#unbind(entry);
+    clearTimeout(entry.timer);
+  }
+
+  /** The sandbox is there: everything that waits is sent. */
+  ready(boot: Boot): void {
+    this.#strayAllowance = this.#limits.strayFramesMax;
+    for (const entry of [...this.#entries]) this.#dispatch(entry, boot);
+  }
+
+  /** The sandbox is away: everything waits, each at most `reattachMs`. */
+  disconnected(): void {
+    for (const entry of this.#entries) {
+      this.#unbind(entry);
+      this.#await(entry);
+    }
+  }
+
+  failAll(error: Error): void {
+    for (const entry of [...this.#entries]) this.#lose(entry, error);
+  }
+
+  /** Throws SandboxBreach for what no honest sandbox sends. */
+  receive(frame: Frame): void {
+    if (frame.kind === Kind.data) this.#data(frame.payload);
+    else if (frame.kind === Kind.message) this.#message(frame.payload);
+    else if (frame.kind === Kind.credit) this.#credit(frame.payload);
+    else throw new SandboxBreach(`A frame of kind ${frame.kind} came`);
+  }
+
+  #await(entry: Entry): void {
+    clearTimeout(entry.timer);
+    entry.timer = setTimeout(() => {
+      const text = `The sandbox was not reachable for ${this.#reattachMs} ms`;
+      this.#lose(entry, new SandboxLost("unreachable", text));
+    }, this.#reattachMs);
+  }
+
+  #lose(entry: Entry, error: Error): void {
+    this.settle(entry);
+    entry.operation.outgoing?.stop();
+    entry.operation.lost(error, entry.sentTo !== undefined);
+  }
+
+  #dispatch(entry: Entry, boot: Boot): void {
+    const { operation } = entry;
+    clearTimeout(entry.timer);
+    const isFirst = entry.sentTo === undefined;
+    const usesStream =
+      operation.incoming === undefined ? operation.outgoing !== undefined && isFirst : !operation.incoming.ended;
+    const stream = this.#nextStream();
+    const request = operation.request(stream, entry.sentTo, boot);
+    if (request instanceof Error) {
+      this.#lose(entry, request);
+      return;
+    }
+    entry.id = this.nextId();
+    entry.answered = false;
+    entry.sentTo = boot;
+    this.#byId.set(entry.id, entry);
+    if (usesStream) this.#bind(entry, stream);
+    this.#wire.send(message({ id: entry.id, request }));
+    this.#watch(entry);
+    if (isFirst) this.#begin(operation, stream);
+  }
+
+  #begin({ outgoing, begin }: Operation, stream: number): void {
+    if (outgoing === undefined) return;
+    const send = (position: number, bytes: Uint8Array) => {
+      if (this.#byStream.has(stream)) this.#wire.send(writeDataFrame(0, { stream, position, bytes }));
+    };
+    begin?.(outgoing, send);
+  }
+
+  #nextStream(): number {
+    this.#lastStream = this.#lastStream >= 0xffffffff ? 1 : this.#lastStream + 1;
+    return this.#lastStream;
+  }
+
+  #bind(entry: Entry, stream: number): void {
+    entry.stream = stream;
+    this.#byStream.set(stream, entry);
+    entry.operation.incoming?.attach((bytes) => this.#wire.send(writeCreditFrame(0, stream, bytes)));
+  }
+
+  #unbind(entry: Entry): void {
+    this.#byId.delete(entry.id);
+    if (entry.stream === undefined) return;
+    this.#byStream.delete(entry.stream);
+    entry.stream = undefined;
+    entry.operation.outgoing?.stop();
+    const { incoming } = entry.operation;
+    incoming?.detach();
+    // What the sandbox may still send on it is thrown away.
+    if (incoming !== undefined && !incoming.ended) this.#strayAllowance += incoming.allowance;
+  }
+
+  /** A sandbox that is there but does not answer is given up too, unless it is this side that is slow. */
+  #watch(entry: Entry): void {
+    const waitMs = this.#limits.answerMs + (entry.answered ? 0 : (entry.operation.takesMs ?? 0));
+    clearTimeout(entry.timer);
+    if (entry.operation.takesMs === Number.POSITIVE_INFINITY && !entry.answered) return;
+    const timer = setTimeout(
+      () => {
+        if (isOurTurn(entry.operation)) timer.refresh();
+        else this.#lose(entry, new SandboxLost("unreachable", `The sandbox gave no answer within ${waitMs} ms`));
+      },
+      Math.min(waitMs, 2 ** 31 - 1),
+    );
+    entry.timer = timer;
+  }
+
+  #data(payload: Uint8Array): void {
+    const { stream, position, bytes } = readData(payload);
+    const entry = this.#byStream.get(stream);
+    if (entry?.operation.incoming === undefined) {
+      this.#stray(Math.max(1, bytes.byteLength), stream <= this.#lastStream);
+      return;
+    }
+    entry.operation.incoming.receive(position, bytes);
+    if (entry.answered && entry.operation.incoming.ended) this.settle(entry);
+    else if (entry.answered || entry.operation.takesMs === undefined) entry.timer?.refresh();
+  }
+
+  #credit(payload: Uint8Array): void {
+    const { stream, bytes } = readCredit(payload);
+    const entry = this.#byStream.get(stream);
+    if (entry?.operation.outgoing === undefined) {
+      this.#stray(1, stream <= this.#lastStream);
+      return;
+    }
+    entry.operation.outgoing.credit(bytes);
+    entry.timer?.refresh();
+  }
+
+  #message(payload: Uint8Array): void {
+    const parsed = toServer.parse(
+      JSON.parse(Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength).toString()),
+    );
+    const entry = this.#byId.get(parsed.id);
+    if (entry === undefined || entry.answered) {
+      this.#stray(1, parsed.id <= this.#lastId);
+      return;
+    }
+    entry.operation.outgoing?.stop();
+    if ("failure" in parsed) {
+      this.settle(entry);
+      entry.operation.failed(parsed.failure);
+      return;
+    }
+    entry.answered = true;
+    entry.operation.answered(parsed.answer);
+    if (entry.operation.incoming?.ended ?? true) this.settle(entry);
+    else this.#watch(entry);
+  }
+
+  #stray(weight: number, plausible: boolean): void {
+    this.#strayAllowance -= weight;
+    if (!plausible || this.#strayAllowance < 0) throw new SandboxBreach("Frames came that belong to nothing");
+  }
+}
+
+/** Whether it is this side that holds the request up. */
+function isOurTurn({ incoming, outgoing }: Operation): boolean {
+  return incoming?.allowance === 0 || outgoing?.isSending === true;
+}
+
+function message(content: { id: number; request: WireRequest } | { cancel: number }): Uint8Array {
+  return writeFrame(Kind.message, 0, Buffer.from(JSON.stringify(content)));
+}
