@@ -2,14 +2,13 @@
 // comes again changes nothing; a process that dies in here leaves nothing behind.
 import { z } from "zod";
 import { shardOf } from "#schemas/ledger/subjects.ts";
+import { SESSIONS_PROJECTION } from "#shared/database/applied.ts";
 import type { Database } from "#shared/database/database.ts";
 import { type Mark, writeBatch } from "#shared/database/write-batch.ts";
 import { failureOf, Retryable } from "#shared/errors/errors.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import { type Gap, project } from "./project.ts";
 import { knownSessions, remember, type SessionsCache } from "./sessions-cache.ts";
-
-export const SESSIONS_PROJECTION = "sessions";
 
 const RETRY_AFTER_MS = 500;
 

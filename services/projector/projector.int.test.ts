@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { memoryBlobs } from "#shared/blobs/memory.ts";
-import { lastApplied } from "#shared/database/applied.ts";
+import { lastApplied, SESSIONS_PROJECTION } from "#shared/database/applied.ts";
 import { type Database, openDatabase } from "#shared/database/database.ts";
 import { migrate } from "#shared/database/migrate.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
@@ -11,7 +11,7 @@ import { NEW_SESSION } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { testDatabase } from "#shared/testing/postgres.ts";
-import { applyBatch, SESSIONS_PROJECTION } from "./apply.ts";
+import { applyBatch } from "./apply.ts";
 import { startProjector } from "./projector.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 

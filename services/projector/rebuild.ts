@@ -3,13 +3,14 @@
 import type { PoolClient } from "pg";
 import type { SessionDetail } from "#schemas/api/session.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
+import { SESSIONS_PROJECTION } from "#shared/database/applied.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirroredSessions, mirrorPage } from "#shared/database/mirror.ts";
 import { writeBatch } from "#shared/database/write-batch.ts";
 import { decodeMessage } from "#shared/ledger/codec.ts";
 import { NEW_SESSION } from "#shared/ledger/ledger.ts";
 import { evolveOverview } from "#shared/session-overview/overview.ts";
-import { marksOf, SESSIONS_PROJECTION } from "./apply.ts";
+import { marksOf } from "./apply.ts";
 
 const SESSIONS_PAGE = 200;
 const MESSAGES_PAGE = 500;

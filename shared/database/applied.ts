@@ -2,6 +2,9 @@
 import { z } from "zod";
 import type { Database } from "./database.ts";
 
+/** The projection that keeps the list of sessions. */
+export const SESSIONS_PROJECTION = "sessions";
+
 const sequences = z.tuple([z.object({ sequence: z.coerce.number().int() })]);
 
 /** The highest sequence that any shard of the projection has applied; 0 when there is none. */
