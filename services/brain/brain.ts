@@ -60,6 +60,6 @@ async function takeOverAll({ dispatch, openTurns, log }: Watch): Promise<void> {
     const sessions = await openTurns();
     await Promise.all(sessions.map((session) => dispatch.takeOver(session)));
   } catch (error) {
-    log.warn({ error }, "looking for turns to take over failed and is tried again");
+    log.warn({ err: error }, "looking for turns to take over failed and is tried again");
   }
 }

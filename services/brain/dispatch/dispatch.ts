@@ -117,7 +117,7 @@ export class Dispatch {
   #explain(session: string, error: unknown): void {
     const { log } = this.#dependencies;
     if (error instanceof Abandoned) log.info({ session, reason: error.message }, "let go of the session");
-    else log.error({ session, error }, "the session's work stopped; its turn stays open and is taken up again");
+    else log.error({ session, err: error }, "the session's work stopped; its turn stays open and is taken up again");
   }
 
   #record(session: string): SessionRecord {

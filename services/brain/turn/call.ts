@@ -89,7 +89,7 @@ async function stoppable(context: TurnContext, target: Target, execution: Promis
 
 function stop({ log, record }: TurnContext, { call, link }: Target): void {
   link.stop(call.callId, STOP_GRACE_MS).catch((error: unknown) => {
-    log.warn({ session: record.session, callId: call.callId, error }, "the command could not be told to stop");
+    log.warn({ session: record.session, callId: call.callId, err: error }, "the command could not be told to stop");
   });
 }
 
@@ -109,7 +109,7 @@ function endOf(context: TurnContext, target: Target, ended: { error: unknown; du
     if (error.code === "epoch_stale") throw error;
     return { type: "ToolDone", data: { callId, ...refusedBySandbox(error), durationMs } };
   }
-  context.log.error({ session: context.record.session, callId, error }, "a call ended in an unexpected error");
+  context.log.error({ session: context.record.session, callId, err: error }, "a call ended in an unexpected error");
   return unknown(callId, "internal", "The brain failed while it waited for the result.");
 }
 

@@ -130,7 +130,7 @@ async function followSession(
     } catch (error) {
       if (signal.aborted) return;
       // Nothing is lost meanwhile: what others wrote shows as a conflict at the next append.
-      log.warn({ session, error }, "following the session failed and is tried again");
+      log.warn({ session, err: error }, "following the session failed and is tried again");
       await delay(FOLLOW_AGAIN_MS, undefined, { signal }).catch(() => undefined);
     }
   }

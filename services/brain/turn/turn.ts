@@ -23,7 +23,7 @@ export async function runTurn(context: TurnContext): Promise<void> {
     if (halt.aborted) return endTurn(context, { reason: "interrupted" });
     if (error instanceof Retryable && !error.code.startsWith("model_")) throw error;
     const { record, log } = context;
-    log.warn({ session: record.session, error }, "the turn failed");
+    log.warn({ session: record.session, err: error }, "the turn failed");
     await endTurn(context, { reason: "failed", failure: limited(failureOf(error)) });
   }
 }

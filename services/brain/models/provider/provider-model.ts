@@ -1,0 +1,137 @@
+// A model of a real provider. The request is made again only while nothing of the reply was heard, and only the
+// request: no tool call is ever repeated by this.
+import { setTimeout as delay } from "node:timers/promises";
+import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import type { ModelConfig, PistisConfig } from "#schemas/config/pistis-config.ts";
+import { Retryable } from "#shared/errors/errors.ts";
+import type { FinishReason, Model, ModelReply, ModelRequest } from "../model.ts";
+import { costOf, usageOf } from "./cost.ts";
+import { modelFailure, silent } from "./failure.ts";
+import { openLanguageModel } from "./language-model.ts";
+import { promptOf, withCacheBreakpoints } from "./prompt.ts";
+import { ReplyReader } from "./reply-reader.ts";
+
+export type ProviderConfig = Exclude<ModelConfig, { api: "script" }>;
+type Limits = Pick<PistisConfig["limits"], "modelSilenceMs" | "modelRetriesMax">;
+type Asked = Readonly<{ name: string; language: LanguageModelV4; config: ProviderConfig; limits: Limits }>;
+
+const BACK_OFF_MS = 500;
+const BACK_OFF_MS_MAX = 30_000;
+
+/** Loads the provider's library; nothing is sent before the first request. */
+export async function providerModel(name: string, config: ProviderConfig, limits: Limits): Promise<Model> {
+  const asked = { name, config, limits, language: await openLanguageModel(config) };
+  return { name, request: (request) => requestWithRetries(asked, request) };
+}
+
+async function requestWithRetries(asked: Asked, request: ModelRequest): Promise<ModelReply> {
+  for (let attempt = 0; ; attempt++) {
+    const reader = new ReplyReader(request.onDelta);
+    try {
+      return await requestOnce(asked, request, reader);
+    } catch (error) {
+      request.signal.throwIfAborted();
+      const failure = modelFailure(error, asked);
+      const isFinal = reader.heard || failure.code === "model_silent" || attempt >= asked.limits.modelRetriesMax;
+      if (isFinal || !(failure instanceof Retryable)) throw failure;
+      await delay(Math.max(failure.retryAfterMs, backOffMs(attempt, failure)), undefined, { signal: request.signal });
+    }
+  }
+}
+
+/** Grows with every attempt and is spread, so that many brains do not come back at once; a provider's word is final. */
+function backOffMs(attempt: number, { retryAfterMs, cause }: Retryable): number {
+  const isTold = retryAfterMs > 0 || hasRetryAfter(cause);
+  return isTold ? 0 : Math.min(BACK_OFF_MS * 2 ** attempt, BACK_OFF_MS_MAX) * (0.75 + Math.random() / 2);
+}
+
+function hasRetryAfter(cause: unknown): boolean {
+  return (
+    cause instanceof Error &&
+    "responseHeaders" in cause &&
+    typeof cause.responseHeaders === "object" &&
+    cause.responseHeaders !== null &&
+    "retry-after" in cause.responseHeaders
+  );
+}
+
+async function requestOnce(asked: Asked, request: ModelRequest, reader: ReplyReader): Promise<ModelReply> {
+  const { name, language, config, limits } = asked;
+  const silence = new AbortController();
+  const timer = setTimeout(() => silence.abort(silent(name, limits.modelSilenceMs)), limits.modelSilenceMs);
+  const signal = AbortSignal.any([request.signal, silence.signal]);
+  try {
+    const { stream } = await untilAborted(language.doStream(optionsOf(config, request, signal)), signal);
+    await readAll(stream, signal, (part) => {
+      timer.refresh();
+      reader.take(part);
+    });
+    return replyOf(config, reader);
+  } catch (error) {
+    // Whatever the library makes of an abort, the reason is ours.
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    silence.abort();
+  }
+}
+
+async function readAll(
+  stream: ReadableStream<LanguageModelV4StreamPart>,
+  signal: AbortSignal,
+  onPart: (part: LanguageModelV4StreamPart) => void,
+): Promise<void> {
+  const reader = stream.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await untilAborted(reader.read(), signal);
+      if (done) return;
+      onPart(value);
+    }
+  } finally {
+    // Cancelling a stream that broke fails with the error that is being thrown already.
+    reader.cancel().catch(() => undefined);
+  }
+}
+
+function untilAborted<Value>(promise: PromiseLike<Value>, signal: AbortSignal): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).then(() => signal.removeEventListener("abort", onAbort));
+  });
+}
+
+function optionsOf(
+  config: ProviderConfig,
+  request: ModelRequest,
+  abortSignal: AbortSignal,
+): LanguageModelV4CallOptions {
+  const prompt = promptOf(request.system, request.history);
+  return {
+    prompt: config.api === "anthropic" ? withCacheBreakpoints(prompt) : prompt,
+    maxOutputTokens: config.outputTokensMax,
+    tools: request.tools.map(({ name, description, inputSchema }) => ({
+      type: "function",
+      name,
+      description,
+      inputSchema,
+    })),
+    toolChoice: { type: "auto" },
+    abortSignal,
+    // The conversation stays here: nothing is kept at the provider, and reasoning comes back encrypted.
+    ...(config.api === "openai" ? { providerOptions: { openai: { store: false } } } : {}),
+  };
+}
+
+function replyOf(config: ProviderConfig, reader: ReplyReader): ModelReply {
+  const { content, finish } = reader.end();
+  const finishReason = finishReasonOf(finish.finishReason.unified);
+  return { content, finishReason, usage: usageOf(finish.usage), costUsd: costOf(config, finish.usage) };
+}
+
+function finishReasonOf(unified: FinishReason | "interrupted"): FinishReason {
+  return unified === "interrupted" ? "other" : unified;
+}
