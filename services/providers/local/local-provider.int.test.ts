@@ -1,0 +1,4 @@
+import { describeProvider } from "../provider.contract.ts";
+import { openShellGuests } from "./shell-guest.ts";
+
+describeProvider("local", () => openShellGuests());
