@@ -8,7 +8,7 @@ export const ENVELOPE_VERSION = 1;
 
 export const storedEvent = z.strictObject({ type: z.string(), version: z.number().int().positive(), data: z.json() });
 
-const blobRef = z.strictObject({
+export const blobRef = z.strictObject({
   digest,
   bytes: z.number().int().nonnegative(),
   head: z.string().max(2_000).describe("Excerpt of the start, for people"),

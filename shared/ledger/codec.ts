@@ -3,6 +3,7 @@
 import { z } from "zod";
 import {
   type BlobRef,
+  blobRef,
   ENVELOPE_VERSION,
   type EnvelopeMessage,
   envelope,
@@ -37,7 +38,11 @@ export type Append = Readonly<{
 }>;
 
 const EXCERPT_CHARACTERS = 2_000;
+
+// An event's data is checked by its own schema alone: it comes out of JSON.parse, and a second walk through all of it
+// would take longer than everything else here.
 const storedEvents = z.array(z.strictObject({ type: z.string(), version: z.number(), data: z.unknown() })).min(1);
+const readableEnvelope = envelope.extend({ events: z.union([storedEvents, blobRef]) });
 
 /**
  * The message of one append. Throws a Fatal: `foreign_event` for an event of another writer, `event_invalid` for what
@@ -123,9 +128,9 @@ function excerptOf(text: string): string {
   return text.slice(0, EXCERPT_CHARACTERS);
 }
 
-function readEnvelope({ sequence, bytes }: StoredMessage): EnvelopeMessage {
+function readEnvelope({ sequence, bytes }: StoredMessage) {
   try {
-    return envelope.parse(parseJson(bytes));
+    return readableEnvelope.parse(parseJson(bytes));
   } catch (cause) {
     throw new Fatal("message_unreadable", `Ledger message ${sequence} is no envelope: ${reasonOf(cause)}`, { cause });
   }

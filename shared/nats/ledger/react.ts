@@ -2,7 +2,8 @@
 //
 // A shard's consumer lets one message out at a time, over all replicas (consumer.ts), so that whoever holds it
 // holds the shard. More messages waiting behind it are read straight from the stream into the same batch; when the
-// consumer delivers them in turn, they are acknowledged unread.
+// consumer delivers them in turn, they are acknowledged unread. Another replica would get some of them and handle
+// them again, so a replica reads ahead only while nobody else takes part, which the consumer's own count tells.
 import { JSONCodec, NatsError } from "nats";
 import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf } from "#shared/errors/errors.ts";
@@ -21,8 +22,8 @@ const REMAKE_MS = 250;
 const NEVER = new AbortController().signal;
 const EXPIRED = new Set([404, 408]);
 
-/** Sequences up to which this replica has handled and acknowledged messages. */
-type Progress = { done: number; acknowledged: number };
+/** Sequences up to which this replica has handled and acknowledged messages, and its last delivery's number. */
+type Progress = { done: number; acknowledged: number; delivery: number };
 type Batch = readonly (StoredMessage & { subject: string })[];
 
 /** Works off every shard until it is closed; closing finishes the batch in hand. */
@@ -44,7 +45,7 @@ export function react(context: FeedContext, options: { consumer: string; handle:
 }
 
 async function workShard(context: FeedContext, shard: number, delivery: Delivery): Promise<void> {
-  const progress: Progress = { done: 0, acknowledged: 0 };
+  const progress: Progress = { done: 0, acknowledged: 0, delivery: 0 };
   while (!delivery.stopping.aborted) {
     try {
       await workWhileItLasts(context, shard, delivery, progress);
@@ -77,22 +78,22 @@ async function workWhileItLasts(
         continue;
       }
       const { message } = arrival;
+      const alone = message.delivery === progress.delivery + 1;
+      progress.delivery = message.delivery;
       if (message.sequence > progress.done) {
-        const last = await handled(context, shard, message, delivery);
-        if (last === undefined) return giveBack(context, message);
+        const ahead = alone ? Math.min(message.pending, BATCH_MAX - 1) : 0;
+        const batch = () => readAhead(context, shard, message, ahead);
+        const last = await handled(context, message, batch, delivery);
+        if (last === undefined) return say(context, message, "-NAK");
         progress.done = last;
       }
       progress.acknowledged = message.sequence;
-      if (delivery.stopping.aborted && progress.acknowledged >= progress.done) return acknowledge(context, message);
+      if (delivery.stopping.aborted && progress.acknowledged >= progress.done) return say(context, message, "+ACK");
       acknowledgeAndPull(context, message, pull);
     }
   } finally {
-    for (const message of context.untrack(pull)) giveBack(context, message);
+    for (const message of context.untrack(pull)) say(context, message, "-NAK");
   }
-}
-
-function acknowledge({ nats }: FeedContext, { ackSubject }: Pulled): void {
-  nats.publish(ackSubject, "+ACK");
 }
 
 function acknowledgeAndPull({ nats }: FeedContext, { ackSubject }: Pulled, pull: Pull): void {
@@ -100,27 +101,26 @@ function acknowledgeAndPull({ nats }: FeedContext, { ackSubject }: Pulled, pull:
   nats.publish(ackSubject, `+NXT ${pullRequest(1)}`, { reply: pull.inbox });
 }
 
-/** The last sequence of the batch that begins with `message`, or undefined when the service stops first. */
+/** The last sequence of the batch, which begins with `message`; undefined when the service stops first. */
 async function handled(
   context: FeedContext,
-  shard: number,
   message: Pulled,
+  readBatch: () => Promise<Batch>,
   delivery: Delivery,
 ): Promise<number | undefined> {
-  const renewing = setInterval(() => context.nats.publish(message.ackSubject, "+WPI"), ACK_WAIT_MS / 3);
+  const renewing = setInterval(() => say(context, message, "+WPI"), ACK_WAIT_MS / 3);
   try {
-    const batch = await readAhead(context, shard, message);
+    const batch = await readBatch();
     return (await deliverStored(context, batch, delivery)) ? batch.at(-1)?.sequence : undefined;
   } finally {
     clearInterval(renewing);
   }
 }
 
-async function readAhead({ nats }: FeedContext, shard: number, first: Pulled): Promise<Batch> {
+async function readAhead({ nats }: FeedContext, shard: number, first: Pulled, ahead: number): Promise<Batch> {
   const batch: (StoredMessage & { subject: string })[] = [first];
-  const wanted = Math.min(BATCH_MAX, 1 + first.pending);
   let last: StoredMessage = first;
-  for (let bytes = first.bytes.byteLength; batch.length < wanted && bytes < BATCH_BYTES_MAX; ) {
+  for (let bytes = first.bytes.byteLength; batch.length <= ahead && bytes < BATCH_BYTES_MAX; ) {
     const found = await nextMessage(nats, last.sequence + 1, ledgerShardSubject(shard));
     if (found === undefined) break;
     batch.push(found);
@@ -147,9 +147,8 @@ async function deliverStored({ blobs }: FeedContext, batch: Batch, delivery: Del
   return deliver(readable, delivery);
 }
 
-/** At once to whoever asks next. */
-function giveBack({ nats }: FeedContext, message: Pulled): void {
-  if (!nats.isClosed()) nats.publish(message.ackSubject, "-NAK");
+function say({ nats }: FeedContext, { ackSubject }: Pulled, word: "+ACK" | "-NAK" | "+WPI"): void {
+  if (!nats.isClosed()) nats.publish(ackSubject, word);
 }
 
 /** In the stream PARKED, once per consumer and message. */
