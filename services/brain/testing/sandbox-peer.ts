@@ -1,7 +1,7 @@
 // A sandbox for the brain's own tests: it is a folder of this machine and real processes, in this process, behind
 // the same SandboxLink that the relay's client offers. It keeps pistisd's promises that the brain counts on: a call
 // runs once, a stale epoch is refused, an asked-about call that was never seen is barred.
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile as writeToDisk } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AttachResult, type ExecResult, type RequestOf, WireCode } from "#schemas/wire/message.ts";
@@ -24,7 +24,8 @@ export class SandboxPeer {
   /** Called when a request with an effect arrives; tests wait here. */
   onReceived: (event: PeerEvent) => void = () => undefined;
   #epoch = 0;
-  #offline: PromiseWithResolvers<never> | undefined;
+  #lost = neverYet();
+  #back: PromiseWithResolvers<void> | undefined;
 
   private constructor(sandboxId: string, folder: string) {
     this.sandboxId = sandboxId;
@@ -37,23 +38,25 @@ export class SandboxPeer {
 
   readonly openLink: OpenLink = ({ epoch = 0 }) => peerLink(this, epoch);
 
-  get isOffline(): boolean {
-    return this.#offline !== undefined;
+  /** Resolves when the sandbox can be reached. */
+  async online(): Promise<void> {
+    await this.#back?.promise;
   }
 
   /** From now on nothing reaches the sandbox and no answer comes back, until `comeBack`. */
   goOffline(): void {
-    this.#offline = Promise.withResolvers<never>();
-    this.#offline.promise.catch(() => undefined);
+    this.#back = Promise.withResolvers<void>();
   }
 
   comeBack(): void {
-    this.#offline = undefined;
+    this.#back?.resolve();
+    this.#back = undefined;
   }
 
-  /** What a link does after `reattachMs` without an answer. */
+  /** What a link does after `reattachMs` without an answer: every open request fails. */
   giveUp(code: "unreachable" | "restarted"): void {
-    this.#offline?.reject(new SandboxLost(code, `The sandbox is ${code}`));
+    this.#lost.reject(new SandboxLost(code, `The sandbox is ${code}`));
+    this.#lost = neverYet();
   }
 
   /** pistisd starts anew: its processes are gone, its record of calls is not. */
@@ -68,6 +71,15 @@ export class SandboxPeer {
     await rm(this.folder, { recursive: true, force: true });
   }
 
+  /** Makes an empty file, for a command that waits for it. */
+  async touch(name: string): Promise<void> {
+    await writeToDisk(join(this.folder, name), "");
+  }
+
+  async makeFolder(name: string): Promise<void> {
+    await mkdir(join(this.folder, name));
+  }
+
   /** The path on this machine of one in the sandbox. */
   path(inside: string): string {
     if (inside !== "/workspace" && !inside.startsWith("/workspace/")) {
@@ -77,21 +89,24 @@ export class SandboxPeer {
   }
 
   async receive<Value>(event: PeerEvent, answer: () => Promise<Value> | Value): Promise<Value> {
-    if (this.#offline !== undefined) return this.#offline.promise;
+    const { promise: lost } = this.#lost;
+    await Promise.race([this.online(), lost]);
     if (event.epoch < this.#epoch) {
       throw new Refusal(WireCode.epochStale, `Epoch ${event.epoch} is older than ${this.#epoch}`);
     }
     this.#epoch = event.epoch;
     this.received.push(event);
     this.onReceived(event);
-    const value = await answer();
-    return this.#cut(value);
+    const value = await Promise.race([answer(), lost]);
+    await Promise.race([this.online(), lost]);
+    return value;
   }
+}
 
-  /** An answer made while the sandbox went offline does not come back either. */
-  #cut<Value>(value: Value): Value | Promise<never> {
-    return this.#offline === undefined ? value : this.#offline.promise;
-  }
+function neverYet(): PromiseWithResolvers<never> {
+  const lost = Promise.withResolvers<never>();
+  lost.promise.catch(() => undefined);
+  return lost;
 }
 
 function peerLink(peer: SandboxPeer, epoch: number): SandboxLink {
@@ -99,7 +114,7 @@ function peerLink(peer: SandboxPeer, epoch: number): SandboxLink {
     peer.receive(callId === undefined ? { op, epoch } : { op, epoch, callId }, answer);
   return {
     sandboxId: peer.sandboxId,
-    ready: () => receive("hello", () => ({ bootId: peer.bootId })),
+    ready: (withinMs) => ready(peer, withinMs, () => receive("hello", () => ({ bootId: peer.bootId }))),
     exec: (request, options) => receive("exec", () => exec(peer, request, options), request.callId),
     attach: (request, options) => receive("attach", () => attach(peer, request, options), request.callId),
     stop: (callId, graceMs) =>
@@ -116,6 +131,17 @@ function peerLink(peer: SandboxPeer, epoch: number): SandboxLink {
     searchFiles: (request) => receive("fileSearch", () => searchFiles(peer.path(request.path), request)),
     close: async () => undefined,
   };
+}
+
+async function ready<Value>(peer: SandboxPeer, withinMs: number, hello: () => Promise<Value>): Promise<Value> {
+  const lost = Promise.withResolvers<never>();
+  const late = () => lost.reject(new SandboxLost("unreachable", `No answer within ${withinMs} ms`));
+  const timer = setTimeout(late, withinMs);
+  try {
+    return await Promise.race([peer.online().then(hello), lost.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function exec(peer: SandboxPeer, request: Plain<"exec">, options?: ExecOptions): Promise<ExecResult> {

@@ -3,21 +3,30 @@
 
 import { type PistisConfig, pistisConfig } from "#schemas/config/pistis-config.ts";
 import type { EventOf, EventType, PistisEvent, Writer } from "#schemas/ledger/event.ts";
+import type { ReplyPart } from "#schemas/ledger/events/brain.ts";
 import type { LiveMessage } from "#schemas/live/live.ts";
 import { newId } from "#shared/ids/ids.ts";
-import { type LedgerMessage, VersionConflict } from "#shared/ledger/ledger.ts";
+import { type Ledger, type LedgerMessage, VersionConflict } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
 import type { OpenLink } from "#shared/sandbox-link/link.ts";
 import { silentLog } from "#shared/service/log.ts";
 import type { RunningService } from "#shared/service/service.ts";
 import { startBrain } from "../brain.ts";
+import type { Json } from "../session/history.ts";
 import { MemoryLeases } from "./memory-leases.ts";
 import { SandboxPeer } from "./sandbox-peer.ts";
 
 export type WorldOptions = Readonly<{
-  config?: Parameters<typeof pistisConfig.parse>[0];
+  /** As it stands in pistis.json. */
+  config?: object;
   /** False: nobody answers SandboxNeeded. */
   schedules?: boolean;
+}>;
+
+export type BrainOptions = Readonly<{
+  openLink?: OpenLink;
+  /** Wraps the brain's own ledger, to watch or to hold an append. */
+  through?: (ledger: Ledger) => Ledger;
 }>;
 
 export class World {
@@ -26,6 +35,7 @@ export class World {
   readonly live: LiveMessage[] = [];
   readonly peers = new Map<string, SandboxPeer>();
   readonly config: PistisConfig;
+  readonly #sessions = new Set<string>();
   readonly #brains: RunningService[] = [];
   readonly #closing = new AbortController();
   readonly #scheduler: Promise<void>;
@@ -35,9 +45,10 @@ export class World {
     this.#scheduler = schedules ? this.#schedule() : Promise.resolve();
   }
 
-  async startBrain(brainName = "brain-a", openLink: OpenLink = this.openLink): Promise<RunningService> {
+  async startBrain(brainName = "brain-a", options: BrainOptions = {}): Promise<RunningService> {
+    const { openLink = this.openLink, through = (ledger: Ledger) => ledger } = options;
     const brain = await startBrain({
-      ledger: this.ledger.open("brain"),
+      ledger: through(this.ledger.open("brain")),
       feed: this.ledger.feed,
       leases: this.leases.open(brainName),
       openLink,
@@ -59,6 +70,7 @@ export class World {
 
   async createSession(data: Partial<EventOf<"SessionCreated">["data"]> = {}): Promise<string> {
     const session = newId("session");
+    this.#sessions.add(session);
     await this.append("gateway", session, {
       type: "SessionCreated",
       data: { title: "A test", model: "script", provider: "local", ...data },
@@ -135,28 +147,37 @@ export class World {
   /** Sessions whose newest turn is open, as the read model would say. */
   async openTurns(): Promise<string[]> {
     const open = new Set<string>();
-    const stop = new AbortController();
-    const sessions = await this.#sessions();
-    for (const session of sessions) {
+    for (const session of this.#sessions) {
       for (const { type } of await this.events(session)) {
         if (type === "TurnStarted") open.add(session);
         if (type === "TurnEnded") open.delete(session);
       }
     }
-    stop.abort();
     return [...open];
   }
 
-  readonly #known = new Set<string>();
-
-  async #sessions(): Promise<string[]> {
-    return [...this.#known];
+  /** Writes what a brain that died left behind: an open turn whose calls were started and never answered. */
+  async leaveOpenCalls(session: string, ...tools: Array<{ callId: string; tool: string; input: Json }>): Promise<void> {
+    const { messageId } = (await this.first(session, "MessagePosted")).data;
+    const { sandboxId } = (await this.first(session, "SandboxJoined")).data;
+    const turn = { turnId: "trn_dead", epoch: 1 };
+    const content = tools.map((call): ReplyPart => ({ type: "tool-call", modelCallId: call.callId, ...call }));
+    const usage = { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 };
+    const reply = { replyId: "rpl_dead", model: "script", content, usage, costUsd: 0, requestMs: 0 };
+    await this.append(
+      "brain",
+      session,
+      { type: "TurnStarted", data: { ...turn, brain: "dead", messageIds: [messageId] } },
+      { type: "ModelReplied", data: { turnId: turn.turnId, ...reply, finishReason: "tool-calls" } },
+      ...tools.map(
+        ({ callId, tool }): PistisEvent => ({ type: "ToolStarted", data: { ...turn, callId, tool, sandboxId } }),
+      ),
+    );
   }
 
   async #schedule(): Promise<void> {
     const { signal } = this.#closing;
     for await (const { session, events } of this.ledger.feed.follow({ after: 0, signal })) {
-      this.#known.add(session);
       if (!events.some(({ type }) => type === "SandboxNeeded")) continue;
       const made = (await this.events(session)).filter(({ type }) => type === "SandboxJoined").length;
       await this.joinSandbox(session, made + 1);

@@ -100,6 +100,7 @@ function endOf(context: TurnContext, target: Target, ended: { error: unknown; du
     const text = "Stopped by the user before it ended; it changes nothing.";
     return { type: "ToolDone", data: { callId, outcome: { status: "stopped" }, text, durationMs } };
   }
+  if (error instanceof SandboxLost || error instanceof StopUnconfirmed) context.workplace.doubt();
   if (error instanceof StopUnconfirmed) {
     return unknown(callId, "stop_unconfirmed", "Stop was pressed and the sandbox did not confirm that it ended.");
   }

@@ -40,6 +40,11 @@ export class Workplace {
     return { link: open.link, sandboxId: place.sandboxId };
   }
 
+  /** A call was lost: the sandbox has to answer again before the next one leaves. */
+  doubt(): void {
+    if (this.#open !== undefined) this.#open.answered = false;
+  }
+
   /**
    * Waits until commands can run. Throws a Refusal with the code and next step of whatever prevents it, or the
    * signal's reason. Several callers share one wait.

@@ -1,0 +1,196 @@
+import { expect } from "chai";
+import type { PistisEvent } from "#schemas/ledger/event.ts";
+import type { Ledger } from "#shared/ledger/ledger.ts";
+import { World } from "../testing/world.ts";
+
+/** A command that says when it runs and ends when the file `go` appears, so that no test has to guess a time. */
+const UNTIL_GO = "$ echo waiting; while [ ! -e go ]; do sleep 0.02; done; echo went on";
+
+describe("a turn", () => {
+  let world: World;
+  afterEach(() => world.close());
+
+  const typesOf = (events: PistisEvent[]) => events.map(({ type }) => type);
+
+  async function running(text: string, options = {}) {
+    world = new World(options);
+    await world.startBrain();
+    const session = await world.createSession();
+    await world.post(session, text);
+    return session;
+  }
+
+  /** Waits until a command's output was seen live, so it runs. */
+  async function heard(text: string): Promise<void> {
+    await new Promise<void>((resolve) => {
+      world.live.push = (...messages) => {
+        for (const message of messages) if (message.kind === "output" && message.text.includes(text)) resolve();
+        return Array.prototype.push.apply(world.live, messages);
+      };
+    });
+  }
+
+  it("I1: no byte of a command leaves before its ToolStarted is stored", async () => {
+    world = new World();
+    const held = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    const hold = (ledger: Ledger): Ledger => ({
+      read: (...args) => ledger.read(...args),
+      append: async (session, expected, events, cause) => {
+        if (events.some(({ type }) => type === "ToolStarted")) {
+          asked.resolve();
+          await held.promise;
+        }
+        return ledger.append(session, expected, events, cause);
+      },
+    });
+    await world.startBrain("brain-a", { through: hold });
+    const session = await world.createSession();
+    await world.post(session, "$ true");
+    await asked.promise;
+    const peer = await world.peerOf(session);
+    expect(peer.received.filter(({ op }) => op === "exec")).to.deep.equal([]);
+    held.resolve();
+    await world.first(session, "TurnEnded");
+    expect(peer.received.filter(({ op }) => op === "exec")).to.have.length(1);
+  });
+
+  it("stores a reply and the start of all its reading calls in one append, and runs them side by side", async () => {
+    const session = await running("> write a.txt\n```\nA\n```\n> read a.txt\n& > list .\n& > search A");
+    await world.first(session, "TurnEnded");
+    const { messages } = await world.ledger.open("brain").read(session);
+    const reply = messages.find(({ events }) => events.filter(({ type }) => type === "ToolStarted").length > 1);
+    expect(typesOf([...(reply?.events ?? [])])).to.deep.equal([
+      "ModelReplied",
+      "ToolStarted",
+      "ToolStarted",
+      "ToolStarted",
+    ]);
+    expect((await world.first(session, "ToolDone", 1)).data.text).to.be.a("string");
+  });
+
+  it("runs calls of one reply in order when one of them changes something", async () => {
+    const session = await running("$ echo one >> log\n& $ echo two >> log\n& > read log");
+    expect((await world.first(session, "ToolDone", 2)).data.text).to.equal("1\tone\n2\ttwo");
+    const calls = (await world.events(session)).filter(({ type }) => type.startsWith("Tool"));
+    expect(typesOf(calls)).to.deep.equal(Array(3).fill(["ToolStarted", "ToolDone"]).flat());
+  });
+
+  it("C63: Stop ends the running command, starts no other, and ends the turn", async () => {
+    const session = await running("$ echo waiting; sleep 1000\n& $ echo never\n$ echo never either");
+    await heard("waiting");
+    await world.interrupt(session);
+    expect((await world.first(session, "TurnEnded")).data.reason).to.equal("interrupted");
+    const events = await world.events(session);
+    expect(events.filter(({ type }) => type === "ToolStarted")).to.have.length(1);
+    expect((await world.first(session, "ToolDone")).data.outcome).to.deep.equal({ status: "stopped" });
+    expect(events.filter(({ type }) => type === "ToolNotRun")).to.have.length(1);
+  });
+
+  it("C67: a message that waited through Stop is delivered with the next one", async () => {
+    const session = await running("$ echo waiting; sleep 1000");
+    await heard("waiting");
+    await world.post(session, "$ echo queued", "queue");
+    await world.interrupt(session);
+    await world.first(session, "TurnEnded");
+    await world.post(session, "$ echo new");
+    expect((await world.first(session, "TurnStarted", 1)).data.messageIds).to.have.length(2);
+    expect((await world.first(session, "ToolDone", 1)).data.text).to.contain("queued");
+    expect((await world.first(session, "ToolDone", 2)).data.text).to.contain("new");
+  });
+
+  it("C68: Stop with an unreachable sandbox closes the call as unknown within its bound", async () => {
+    const session = await running("$ echo waiting; sleep 1000");
+    await heard("waiting");
+    (await world.peerOf(session)).goOffline();
+    await world.interrupt(session);
+    expect((await world.first(session, "ToolOutcomeUnknown")).data.reason).to.equal("stop_unconfirmed");
+    expect((await world.first(session, "TurnEnded")).data.reason).to.equal("interrupted");
+  });
+
+  it("gives a steering message to the model at its next step, and a queued one to the next turn", async () => {
+    const session = await running(UNTIL_GO);
+    await heard("waiting");
+    const queued = await world.post(session, "$ echo queued", "queue");
+    const steering = await world.post(session, "$ echo steered", "steer");
+    await (await world.peerOf(session)).touch("go");
+    expect((await world.first(session, "MessagesDelivered")).data.messageIds).to.deep.equal([steering]);
+    expect((await world.first(session, "TurnStarted", 1)).data.messageIds).to.deep.equal([queued]);
+    await world.first(session, "TurnEnded", 1);
+  });
+
+  it("ends the session in the middle of a turn when it is asked to", async () => {
+    const session = await running("$ echo waiting; sleep 1000");
+    await heard("waiting");
+    await world.append("gateway", session, { type: "SessionEndRequested", data: {} });
+    await world.first(session, "SessionEnded");
+    expect((await world.first(session, "TurnEnded")).data.reason).to.equal("interrupted");
+  });
+
+  it("ends an idle session when it is asked to", async () => {
+    const session = await running("> say hello");
+    await world.first(session, "TurnEnded");
+    await world.append("gateway", session, { type: "SessionEndRequested", data: {} });
+    await world.first(session, "SessionEnded");
+  });
+
+  it("fails with the sandbox's own reason and next step", async () => {
+    world = new World({ schedules: false });
+    await world.startBrain();
+    const session = await world.createSession();
+    await world.post(session, "$ true");
+    await world.first(session, "SandboxNeeded");
+    const failure = { code: "bwrap_missing", message: "There is no bubblewrap", next: "Install it" };
+    const sandbox = { sandboxId: "sbx_1", generation: 1 };
+    await world.append("scheduler", session, { type: "SandboxFailed", data: { ...sandbox, failure } });
+    expect((await world.first(session, "TurnEnded")).data).to.deep.include({ reason: "failed", failure });
+    expect(typesOf(await world.events(session))).to.include("ToolNotRun");
+  });
+
+  it("C43: does not wait for ever for a sandbox that never joins", async () => {
+    const session = await running("$ true", { schedules: false, config: { sandboxes: { startMs: 1_000 } } });
+    expect((await world.first(session, "TurnEnded")).data.failure?.code).to.equal("sandbox_start_timeout");
+  });
+
+  it("waits for the repository before its first command, while the model already works", async () => {
+    world = new World();
+    await world.startBrain();
+    const session = await world.createSession({ repository: { url: "/srv/app" } });
+    await world.post(session, "$ pwd");
+    const peer = await world.peerOf(session);
+    await world.first(session, "ModelReplied");
+    await peer.makeFolder("repo");
+    const { sandboxId } = peer;
+    await world.append("publisher", session, {
+      type: "RepositoryCopied",
+      data: { sandboxId, generation: 1, commit: null, branch: null, bundleBytes: 0, shallow: false, durationMs: 1 },
+    });
+    expect((await world.first(session, "ToolDone")).data.text).to.contain("/repo");
+  });
+
+  it("C20: closes a call as unknown when the sandbox is lost, asks for help and goes on in the new one", async () => {
+    const session = await running(`${UNTIL_GO}\n$ echo after`, { config: { recovery: { reattachMs: 50 } } });
+    await heard("waiting");
+    const peer = await world.peerOf(session);
+    peer.goOffline();
+    peer.giveUp("unreachable");
+    expect((await world.first(session, "ToolOutcomeUnknown")).data.text).to.contain("may have partly or fully run");
+    expect((await world.first(session, "ToolDone")).data.text).to.contain("after");
+    expect((await world.first(session, "SandboxNeeded", 1)).data.reason).to.equal("unreachable");
+  });
+
+  it("stops at its limit of steps and says which key raises it", async () => {
+    const session = await running("$ true\n$ true\n$ true", { config: { limits: { stepsPerTurnMax: 2 } } });
+    const { reason, failure } = (await world.first(session, "TurnEnded")).data;
+    expect(reason).to.equal("limit");
+    expect(failure?.next).to.contain("limits.stepsPerTurnMax");
+  });
+
+  it("fails when its model is not configured", async () => {
+    world = new World();
+    await world.startBrain();
+    const session = await world.createSession({ model: "no-such" });
+    await world.post(session, "Hello");
+    expect((await world.first(session, "TurnEnded")).data.failure?.code).to.equal("model_unknown");
+  });
+});
