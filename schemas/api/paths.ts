@@ -30,9 +30,14 @@ export type Query = { [key: string]: string | number | boolean | undefined };
 /** Path and query of a request, each part percent-encoded; keys whose value is undefined are left out. */
 export function pathTo<Name extends PathName>(name: Name, parameters: PathParameters<Name>, query: Query = {}): string {
   const given: { [name: string]: string } = parameters;
-  const path = pathTemplates[name].replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(given[key] ?? ""));
+  const path = pathTemplates[name].replace(/\{(\w+)\}/g, (_, key: string) => encoded(given[key] ?? ""));
   const search = Object.entries(query).flatMap(([key, value]) =>
-    value === undefined ? [] : [`${encodeURIComponent(key)}=${encodeURIComponent(value)}`],
+    value === undefined ? [] : [`${encoded(key)}=${encoded(String(value))}`],
   );
   return search.length === 0 ? path : `${path}?${search.join("&")}`;
+}
+
+function encoded(text: string): string {
+  // Half a character cannot be encoded; it becomes the replacement character.
+  return encodeURIComponent(text.toWellFormed());
 }

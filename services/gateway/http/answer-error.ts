@@ -19,31 +19,26 @@ const sandboxCodes: { [code: string]: ApiErrorCode } = {
   [WireCode.tooLarge]: "file_too_large",
 };
 
-/** What express's own body reader throws. */
-const bodyErrors: { [type: string]: ApiError & { code: ApiErrorCode } } = {
-  "entity.too.large": {
+/** What express throws by itself: while it reads a body, and for a path that cannot be decoded. */
+const httpErrors: { [status: number]: ApiError & { code: ApiErrorCode } } = {
+  400: {
+    code: "invalid_request",
+    message: "The request cannot be read",
+    next: "Send a JSON object, and percent-encode the path.",
+  },
+  413: {
     code: "body_too_large",
     message: "The request's body is too large",
     next: "Send less; put large content into a file of the repository.",
   },
-  "entity.parse.failed": {
-    code: "invalid_request",
-    message: "The request's body is no JSON",
-    next: "Send a JSON object.",
-  },
-  "charset.unsupported": {
+  415: {
     code: "unsupported_media_type",
-    message: "The request's body is not UTF-8",
-    next: "Send JSON in UTF-8.",
-  },
-  "encoding.unsupported": {
-    code: "unsupported_media_type",
-    message: "The request's content encoding is not known",
-    next: "Send plain JSON, or gzip, deflate or br.",
+    message: "The request's charset or content encoding is not known",
+    next: "Send JSON in UTF-8, as it is or as gzip, deflate or br.",
   },
 };
 
-const bodyError = z.object({ type: z.string() });
+const httpError = z.object({ status: z.number().int() });
 
 export class InvalidRequest extends Error {
   override readonly name = "InvalidRequest";
@@ -80,8 +75,8 @@ export function apiErrorOf(error: unknown): ApiError & { code: ApiErrorCode } {
   if (error instanceof VersionConflict) return unavailable("The session is being written to by others all the time");
   if (error instanceof Refusal) return refused(error);
   if (error instanceof Retryable) return { ...refused(error, "unavailable") };
-  const body = bodyError.safeParse(error);
-  const known = body.success ? bodyErrors[body.data.type] : undefined;
+  const http = httpError.safeParse(error);
+  const known = http.success ? httpErrors[http.data.status] : undefined;
   if (known !== undefined) return known;
   if (error instanceof Fatal) return { ...internal(), next: error.next ?? internal().next };
   return internal();

@@ -6,7 +6,7 @@ import { SESSIONS_PROJECTION } from "#shared/database/applied.ts";
 import { type Database, openDatabase } from "#shared/database/database.ts";
 import { migrate } from "#shared/database/migrate.ts";
 import { writeBatch } from "#shared/database/write-batch.ts";
-import type { Ledger, LedgerMessage } from "#shared/ledger/ledger.ts";
+import type { Ledger, LedgerFeed, LedgerMessage } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
 import type { LiveSubscriber } from "#shared/live/live.ts";
 import type { OpenLink } from "#shared/sandbox-link/link.ts";
@@ -14,6 +14,7 @@ import { Resources } from "#shared/service/resources.ts";
 import { evolveOverview } from "#shared/session-overview/overview.ts";
 import { testDatabase } from "#shared/testing/postgres.ts";
 import { startGateway } from "../gateway.ts";
+import type { Checks } from "../http/handlers.ts";
 import type { GatewayLimits } from "../limits.ts";
 
 export const TOKEN = "test-admin-token";
@@ -39,7 +40,13 @@ export type World = Readonly<{
   close: () => Promise<void>;
 }>;
 
-export type GatewayOptions = Readonly<{ limits?: Partial<GatewayLimits>; openLink?: OpenLink; ledger?: Ledger }>;
+export type GatewayOptions = Readonly<{
+  limits?: Partial<GatewayLimits>;
+  openLink?: OpenLink;
+  ledger?: Ledger;
+  feed?: LedgerFeed;
+  checks?: Checks;
+}>;
 
 export async function openWorld(): Promise<World> {
   const resources = new Resources();
@@ -67,7 +74,13 @@ export async function openWorld(): Promise<World> {
 
 async function start(
   { ledger, database, live }: Pick<World, "ledger" | "database" | "live">,
-  { limits, openLink = noLink, ledger: own }: GatewayOptions,
+  {
+    limits = {},
+    openLink = noLink,
+    ledger: own,
+    feed = ledger.feed,
+    checks = { nats: async () => undefined },
+  }: GatewayOptions,
 ): Promise<Gateway> {
   const logged: string[] = [];
   const note = (_fields: object, text: string) => void logged.push(text);
@@ -76,13 +89,14 @@ async function start(
     port: 0,
     adminToken: TOKEN,
     ledger: own ?? ledger.open("gateway"),
-    feed: ledger.feed,
+    feed,
     live,
     database,
     blobs: memoryBlobs(),
     openLink,
     choices: { models: ["script", "big"], defaultModel: "script", providers: ["local"], defaultProvider: "local" },
-    limits: limits ?? {},
+    limits,
+    checks,
     log: { debug: note, info: note, warn: note, error: note },
   });
   return { url, close, logged, call: (method, path, body) => call(url, method, path, body) };
