@@ -19,6 +19,7 @@ type Position = { after: number | "now" };
 const WINDOW = 64;
 const REMAKE_MS = 100;
 const INACTIVE_MS = 60_000;
+const MANAGE_MS = 2_000;
 const EXPIRED = new Set([404, 408]);
 
 /**
@@ -81,7 +82,7 @@ async function* withOneConsumer(context: FeedContext, options: Follow, position:
 }
 
 async function makeConsumer({ nats, shards }: FeedContext, session: string | undefined, position: Position) {
-  const manager = await nats.jetstreamManager({ checkAPI: false });
+  const manager = await nats.jetstreamManager({ checkAPI: false, timeout: MANAGE_MS });
   const made = await manager.consumers.add(LEDGER_STREAM, {
     name: `follow_${randomUUID()}`,
     filter_subject: session === undefined ? "ledger.*.*" : ledgerSubject(session, shards),

@@ -1,4 +1,4 @@
-import type { NatsConnection } from "nats";
+import { Events, type NatsConnection } from "nats";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -45,7 +45,7 @@ export function openLedgerFeed(options: FeedOptions): LedgerFeed {
 /** What was on its way when the connection broke is lost, and so is what was asked for. */
 async function watchConnection({ nats }: FeedOptions, pulls: ReadonlySet<Pull>): Promise<void> {
   for await (const { type } of nats.status()) {
-    if (type !== "reconnect" && type !== "disconnect") continue;
+    if (type !== Events.Reconnect) continue;
     for (const pull of pulls) pull.reconnected();
   }
   for (const pull of pulls) pull.reconnected();

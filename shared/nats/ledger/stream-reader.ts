@@ -1,12 +1,13 @@
 // One message at a time straight out of the LEDGER stream, without a consumer.
-import { type NatsConnection, NatsError } from "nats";
+import { ErrorCode, type NatsConnection, NatsError } from "nats";
 import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
 import { Retryable } from "#shared/errors/errors.ts";
 import type { StoredMessage } from "#shared/ledger/codec.ts";
 
 export type Found = StoredMessage & Readonly<{ subject: string; messageId: string }>;
 
-const REQUEST_MS = 5_000;
+const REQUEST_MS = 2_000;
+const TRIES_MAX = 3;
 const NOT_FOUND = 404;
 const GET_SUBJECT = `$JS.API.DIRECT.GET.${LEDGER_STREAM}`;
 
@@ -26,12 +27,16 @@ export async function nextMessage(nats: NatsConnection, sequence: number, subjec
   };
 }
 
+/** Asks again when no answer comes: a connection that is made anew loses what was on its way. */
 async function ask(nats: NatsConnection, request: string) {
-  try {
-    return await nats.request(GET_SUBJECT, request, { timeout: REQUEST_MS });
-  } catch (cause) {
-    if (!(cause instanceof NatsError)) throw cause;
-    throw unavailable(`Reading the ledger failed: ${cause.message}`, cause);
+  for (let tries = 1; ; tries++) {
+    try {
+      return await nats.request(GET_SUBJECT, request, { timeout: REQUEST_MS });
+    } catch (cause) {
+      if (!(cause instanceof NatsError)) throw cause;
+      if (cause.code === ErrorCode.Timeout && tries < TRIES_MAX) continue;
+      throw unavailable(`Reading the ledger failed: ${cause.message}`, cause);
+    }
   }
 }
 
