@@ -5,7 +5,8 @@ import { dirname, resolve } from "node:path";
 import type { z } from "zod";
 import { type PistisConfig, pistisConfig, SCRIPT_MODEL } from "#schemas/config/pistis-config.ts";
 import { Refusal } from "#shared/errors/errors.ts";
-import { allowedAt, didYouMean, keysAt, memberOf, type Path } from "./allowed.ts";
+import { allowedAt, keysAt, memberOf, type Path } from "./allowed.ts";
+import { didYouMean } from "./did-you-mean.ts";
 import { type Environment, interpolate } from "./interpolate.ts";
 
 const PROBLEMS_MAX = 20;

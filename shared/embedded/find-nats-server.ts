@@ -62,3 +62,11 @@ function warned(log: Log, binary: NatsServerBinary): NatsServerBinary {
   );
   return binary;
 }
+
+/** What a start would use without a download; `undefined` when there is none. For `pistis doctor`. */
+export async function presentNatsServer(cacheDir?: string): Promise<NatsServerBinary | undefined> {
+  const installed = await firstOf(INSTALLED);
+  if (installed?.durable) return installed;
+  const copy = await probe(join(cacheDir ?? join(homedir(), ".cache", "pistis"), "nats-server", "nats-server"));
+  return copy?.durable ? copy : installed;
+}

@@ -67,7 +67,7 @@ async function started(child: ChildProcess, closed: Promise<void>, lastWords: ()
   const timeout = AbortSignal.timeout(START_MS_MAX);
   const kill = () => child.kill("SIGKILL");
   timeout.addEventListener("abort", kill, { once: true });
-  const up = Promise.all([firstChunk(child, Descriptor.info), firstChunk(child, Descriptor.ready)]);
+  const up = Promise.all([textUntil(child, Descriptor.info, "}"), textUntil(child, Descriptor.ready, "")]);
   const outcome = await Promise.race([up, closed]);
   timeout.removeEventListener("abort", kill);
   if (timeout.aborted) throw timedOut(lastWords());
@@ -88,11 +88,17 @@ function give(child: ChildProcess, descriptor: number, content: string | Uint8Ar
   socket.end(content);
 }
 
-/** Never resolves when there is none: the child's end is noticed by itself. */
-function firstChunk(child: ChildProcess, descriptor: number): Promise<string> {
+/** It may come in pieces. Never resolves when there is none: the child's end is noticed by itself. */
+function textUntil(child: ChildProcess, descriptor: number, end: string): Promise<string> {
   const socket = socketOf(child, descriptor);
   socket.on("error", () => socket.destroy());
-  return new Promise((resolve) => socket.once("data", (chunk: Buffer) => resolve(chunk.toString("utf8"))));
+  let text = "";
+  return new Promise((resolve) => {
+    socket.on("data", (chunk: Buffer) => {
+      text += chunk.toString("utf8");
+      if (text.includes(end)) resolve(text);
+    });
+  });
 }
 
 function socketOf(child: ChildProcess, descriptor: number): Socket {

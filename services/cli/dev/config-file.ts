@@ -1,0 +1,14 @@
+import { access } from "node:fs/promises";
+import { resolve } from "node:path";
+
+const FILE_NAME = "pistis.json";
+
+/** `--config`, else ./pistis.json when there is one, else none. */
+export async function configFileIn(option: string | undefined, cwd: string): Promise<string | undefined> {
+  if (option !== undefined) return resolve(cwd, option);
+  const file = resolve(cwd, FILE_NAME);
+  return access(file).then(
+    () => file,
+    () => undefined,
+  );
+}

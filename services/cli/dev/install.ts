@@ -1,0 +1,88 @@
+// The composition root: opens what an install stands on, then every service of it, in the order in which they need
+// each other. Closing goes the other way.
+import { join } from "node:path";
+import { openBlobs } from "#shared/blobs/blobs.ts";
+import { readConfig } from "#shared/config/read-config.ts";
+import { openDatabase } from "#shared/database/database.ts";
+import { migrate } from "#shared/database/migrate.ts";
+import { Resources } from "#shared/service/resources.ts";
+import type { Context } from "../context.ts";
+import { lockState } from "../state/lock.ts";
+import { openSecrets } from "../state/secrets.ts";
+import { removeServerFile, writeServerFile } from "../state/server-file.ts";
+import { makeStateFolder, type StateFolder } from "../state/state-folder.ts";
+import { configFileIn } from "./config-file.ts";
+import { prepareStreams } from "./connections.ts";
+import { openInfrastructure } from "./infrastructure.ts";
+import { openLogFile } from "./log-file.ts";
+import { type ServiceParts, startServices } from "./services.ts";
+import { printedSteps } from "./steps.ts";
+
+export type InstallOptions = Readonly<{
+  /** Of the HTTP API; 0 takes free ones for it and the relay. pistis.json's when absent. */
+  port?: number;
+  /** pistis.json, if another than ./pistis.json. */
+  config?: string;
+  verbose?: boolean;
+  /** Who holds the state folder, for the next one who wants it. */
+  command: string;
+}>;
+
+export type RunningInstall = Readonly<{
+  url: string;
+  adminToken: string;
+  /** This was the state folder's first start. */
+  fresh: boolean;
+  /** Aborts, with the reason, when a part of it ends by itself. */
+  died: AbortSignal;
+  close: () => Promise<void>;
+}>;
+
+/** Resolves when the HTTP API answers. Throws Refusals with the next step for what stands in the way. */
+export async function startInstall(
+  context: Context,
+  folder: StateFolder,
+  options: InstallOptions,
+): Promise<RunningInstall> {
+  const config = await readConfig(await configFileIn(options.config, context.cwd), context.environment);
+  const resources = new Resources();
+  try {
+    await makeStateFolder(folder);
+    resources.add("state folder's lock", await lockState(folder, options.command), ({ release }) => release());
+    const { secrets, fresh } = await openSecrets(folder);
+    const log = await openLogFile(folder, context.terminal, options.verbose ?? false);
+    const steps = printedSteps(context.terminal);
+    const { environment } = context;
+    const { shards } = config.ledger;
+    const base = await openInfrastructure({ folder, secrets, shards, environment, steps, log }, resources);
+    const database = await steps.run("database", async () => {
+      const opened = resources.add("database", await openDatabase(base.databaseUrl), ({ close }) => close());
+      await migrate(opened);
+      return opened;
+    });
+    await steps.run("streams and consumers", () => prepareStreams(base.nats, shards));
+    const parts: ServiceParts = {
+      config: withPorts(config, options.port),
+      folder,
+      secrets,
+      relayKey: environment["PISTIS_RELAY_KEY"] || secrets.relayKey,
+      nats: base.nats,
+      database,
+      blobs: openBlobs(join(folder.path, "blobs")),
+      log,
+    };
+    const { url } = await startServices(parts, steps, resources);
+    await writeServerFile(folder, url);
+    resources.add("server file", folder, removeServerFile);
+    return { url, adminToken: secrets.adminToken, fresh, died: base.died, close: () => resources.close() };
+  } catch (error) {
+    await resources.close();
+    throw error;
+  }
+}
+
+function withPorts(config: ServiceParts["config"], port: number | undefined): ServiceParts["config"] {
+  if (port === undefined) return config;
+  const relay = port === 0 ? { ...config.relay, port: 0 } : config.relay;
+  return { ...config, server: { ...config.server, port }, relay };
+}

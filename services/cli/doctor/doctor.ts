@@ -1,0 +1,57 @@
+// `pistis doctor`: what is missing on this machine and how to get it.
+import type { Command } from "commander";
+import { type Context, folderOf, STATE_OPTION } from "../context.ts";
+import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
+import type { Style } from "../terminal/terminal.ts";
+import type { Check } from "./check.ts";
+import { checkConfig, checkPistisd, checkSpace, checkState } from "./places.ts";
+import { checkBubblewrap, checkGit, checkNats, checkNode, checkPostgres, checkSystemTools } from "./programs.ts";
+
+type Options = { json?: boolean; state?: string; config?: string };
+
+const STYLES: Record<Check["status"], Style> = { ok: "green", warn: "yellow", missing: "red" };
+
+export function addDoctor(program: Command, context: Context, finish: (exitCode: number) => void): void {
+  program
+    .command("doctor")
+    .summary("say what is missing and how to get it")
+    .description("Tries everything that Pistis needs on this machine. Exit code 1 when something is missing.")
+    .option("--json", "as one JSON document")
+    .option("--config <file>", "pistis.json to check (default: ./pistis.json, if there is one)")
+    .option(...STATE_OPTION)
+    .addHelpText("after", "\nExamples:\n  $ pistis doctor\n  $ pistis doctor --json")
+    .action(async (options: Options) => {
+      const checks = await runChecks(context, options);
+      context.terminal.out(
+        options.json ? `${JSON.stringify({ checks }, undefined, 2)}\n` : checksText(context, checks),
+      );
+      finish(checks.some(({ status }) => status === "missing") ? EXIT_FAILED : EXIT_OK);
+    });
+}
+
+function runChecks(context: Context, options: Options): Promise<Check[]> {
+  const { environment, cwd } = context;
+  const folder = folderOf(context, options.state);
+  return Promise.all([
+    checkNode(process.version, process.execPath),
+    checkBubblewrap(),
+    checkSystemTools(),
+    checkGit(),
+    checkNats(environment["NATS_URL"]),
+    checkPostgres(environment["DATABASE_URL"]),
+    checkPistisd(),
+    checkConfig(options.config, cwd, environment),
+    checkState(folder, environment),
+    checkSpace(folder),
+  ]);
+}
+
+export function checksText({ terminal }: Pick<Context, "terminal">, checks: readonly Check[]): string {
+  const width = Math.max(...checks.map(({ name }) => name.length));
+  return checks
+    .map(({ name, status, found, next }) => {
+      const line = `${terminal.paint(STYLES[status], status.padEnd(7))}  ${name.padEnd(width)}  ${found}\n`;
+      return next === undefined ? line : `${line}${" ".repeat(9)}next: ${next}\n`;
+    })
+    .join("");
+}

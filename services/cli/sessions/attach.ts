@@ -1,0 +1,69 @@
+// `pistis attach`: watch a session, and say something to it.
+import type { Command } from "commander";
+import { newId } from "#shared/ids/ids.ts";
+import { getSession, postMessage, type Server } from "../client/api.ts";
+import { requireServer } from "../client/find-server.ts";
+import { followSession } from "../client/stream.ts";
+import { type Context, folderOf, STATE_OPTION } from "../context.ts";
+import { EXIT_OK } from "../exit-codes.ts";
+import { followTurn } from "../run/follow-turn.ts";
+import { reportResult } from "../run/report-result.ts";
+import { newTranscript } from "../run/transcript.ts";
+import { durationText } from "../terminal/quantities.ts";
+import { shownLine } from "../terminal/untrusted.ts";
+
+type Options = { message?: string; queue?: boolean; history: boolean; state?: string };
+
+const EXAMPLES = `
+Examples:
+  $ pistis attach ses_01jd3m5x8k
+  $ pistis attach ses_01jd3m5x8k --message "now add a test"
+  $ pistis attach ses_01jd3m5x8k --message "then tidy up" --queue --no-history
+
+Without --message, Ctrl-C leaves and the session goes on. With it, Ctrl-C interrupts the turn and a second one leaves.`;
+
+export function addAttach(program: Command, context: Context, finish: (exitCode: number) => void): void {
+  program
+    .command("attach")
+    .summary("watch a session and go on with it")
+    .description("Shows what a session has done and follows it. With --message: until the turn that answers is over.")
+    .argument("<session>", "its id, from pistis sessions")
+    .option("--message <text>", "say this to the agent")
+    .option("--queue", "with --message: after the open turn, instead of at its next step")
+    .option("--no-history", "only what comes from now on")
+    .option(...STATE_OPTION)
+    .addHelpText("after", EXAMPLES)
+    .action(async (session: string, options: Options) => finish(await attach(context, session, options)));
+}
+
+async function attach(context: Context, session: string, options: Options): Promise<number> {
+  const server = await requireServer(folderOf(context, options.state), context.environment);
+  const { title, status, lastSequence } = await getSession(server, session);
+  context.terminal.out(`${context.terminal.paint("dim", `${session} · ${status} · ${shownLine(title, 100)}`)}\n`);
+  const after = options.history ? 0 : lastSequence;
+  if (options.message === undefined) return watch(context, server, session, after);
+  const messageId = newId("message");
+  const delivery = options.queue ? "queue" : "steer";
+  await postMessage(server, session, { text: options.message, messageId, delivery });
+  const result = await followTurn(context, newTranscript(context.terminal), { server, session, messageId, after });
+  return reportResult(context, result, session);
+}
+
+async function watch(context: Context, server: Server, session: string, after: number): Promise<number> {
+  const leaving = new AbortController();
+  const stopListening = context.onStop(() => leaving.abort());
+  const transcript = newTranscript(context.terminal);
+  try {
+    for await (const item of followSession(server, session, after, leaving.signal)) {
+      if (item.kind === "live") transcript.live(item.message);
+      if (item.kind === "reconnecting") transcript.note(`connection lost, again in ${durationText(item.afterMs)}`);
+      if (item.kind !== "ledger") continue;
+      transcript.ledger(item.message);
+      if (item.message.events.some(({ type }) => type === "SessionEnded")) return EXIT_OK;
+    }
+    return EXIT_OK;
+  } finally {
+    stopListening();
+    leaving.abort();
+  }
+}
