@@ -119,8 +119,13 @@ export async function until<Answer>(
   const onAbort = () => reject(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
   const unwatch = record.watch((state) => {
-    const answer = look(state);
-    if (answer !== undefined) resolve(answer);
+    // A question that has no answer any more is the asker's failure, not that of whoever brought the news.
+    try {
+      const answer = look(state);
+      if (answer !== undefined) resolve(answer);
+    } catch (error) {
+      reject(error);
+    }
   });
   try {
     return await promise;

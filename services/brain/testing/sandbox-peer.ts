@@ -21,8 +21,7 @@ export class SandboxPeer {
   /** Everything that reached the sandbox, in order. */
   readonly received: PeerEvent[] = [];
   readonly calls = new Map<string, Kept>();
-  /** Called when a request with an effect arrives; tests wait here. */
-  onReceived: (event: PeerEvent) => void = () => undefined;
+  readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
   #epoch = 0;
   #lost = neverYet();
   #back: PromiseWithResolvers<void> | undefined;
@@ -71,6 +70,14 @@ export class SandboxPeer {
     await rm(this.folder, { recursive: true, force: true });
   }
 
+  /** Resolves when a request of this kind has arrived. */
+  async has(op: string): Promise<void> {
+    if (this.received.some((event) => event.op === op)) return;
+    const waiting = this.#waiting.get(op) ?? Promise.withResolvers<void>();
+    this.#waiting.set(op, waiting);
+    await waiting.promise;
+  }
+
   /** Makes an empty file, for a command that waits for it. */
   async touch(name: string): Promise<void> {
     await writeToDisk(join(this.folder, name), "");
@@ -96,7 +103,7 @@ export class SandboxPeer {
     }
     this.#epoch = event.epoch;
     this.received.push(event);
-    this.onReceived(event);
+    this.#waiting.get(event.op)?.resolve();
     const value = await Promise.race([answer(), lost]);
     await Promise.race([this.online(), lost]);
     return value;

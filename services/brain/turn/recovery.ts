@@ -11,7 +11,6 @@ import { commandResult } from "../tools/command-result.ts";
 import type { Effect, ToolResult } from "../tools/tool.ts";
 import { observed, unknown, unknownRead } from "./call.ts";
 import { type TurnContext, working } from "./context.ts";
-import { unlessAborted } from "./workplace.ts";
 
 type Started = Extract<Call, { status: "started" }>;
 
@@ -27,7 +26,7 @@ export async function recoverCalls(context: TurnContext): Promise<void> {
 }
 
 async function recoverCall(context: TurnContext, call: Started): Promise<CallEnd> {
-  const { record, workplace, config, tools, signals } = context;
+  const { record, workplace, config, tools } = context;
   const effect = tools.get(call.tool)?.effect;
   if (effect === "reads") return unknownRead(call.callId, "The brain that waited for it died.");
   if (effect === undefined || effect === "signals" || !config.recovery.reattach) {
@@ -39,18 +38,13 @@ async function recoverCall(context: TurnContext, call: Started): Promise<CallEnd
   }
   const link = workplace.linkToRecover();
   if (link === undefined) return unknown(call.callId, "sandbox_gone", "The sandbox that it ran in is not up any more.");
-  try {
-    await unlessAborted(link.ready(config.recovery.reattachMs), AbortSignal.any([signals.abandon, signals.halt]));
-  } catch (error) {
-    if (signals.abandon.aborted || !(error instanceof SandboxLost || signals.halt.aborted)) throw error;
-    return unknown(call.callId, "sandbox_unreachable", "The sandbox did not answer when it was asked about it.");
-  }
   return ask(context, { call, link, effect });
 }
 
 function ask(context: TurnContext, target: { call: Started; link: SandboxLink; effect: Effect }): Promise<CallEnd> {
   const { call, link, effect } = target;
   return observed(context, target, async (onOutput) => {
+    await link.ready(context.config.recovery.reattachMs);
     const answer = await link.attach({ callId: call.callId, excerpt: EXCERPT, from: 0 }, { onOutput });
     return resultOf(answer, effect, call.callId);
   });

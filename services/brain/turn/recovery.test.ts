@@ -1,0 +1,146 @@
+import { expect } from "chai";
+import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { newId } from "#shared/ids/ids.ts";
+import type { SandboxPeer } from "../testing/sandbox-peer.ts";
+import { World } from "../testing/world.ts";
+
+const UNTIL_GO = "echo waiting; while [ ! -e go ]; do sleep 0.02; done; echo went on";
+
+describe("taking a turn over", () => {
+  let world: World;
+  afterEach(() => world.close());
+
+  const ofType = (events: PistisEvent[], type: string) => events.filter((event) => event.type === type);
+  const ops = (peer: SandboxPeer, op: string) => peer.received.filter((event) => event.op === op);
+
+  async function session(config = {}): Promise<{ id: string; peer: SandboxPeer }> {
+    world = new World({ config, schedules: false });
+    const id = await world.createSession();
+    await world.post(id, "Go on");
+    const peer = await world.joinSandbox(id);
+    return { id, peer };
+  }
+
+  const bash = (command: string) => ({ callId: newId("call"), tool: "bash", input: { command } });
+
+  it("C17: attaches to a command that still runs; it runs once", async () => {
+    world = new World();
+    const first = await world.startBrain("brain-a");
+    const id = await world.createSession();
+    await world.post(id, `$ ${UNTIL_GO}\n$ echo next`);
+    const peer = await world.peerOf(id);
+    await world.first(id, "ToolStarted");
+    await peer.has("exec");
+    await first.close();
+    await world.startBrain("brain-b");
+    await peer.has("attach");
+    await peer.touch("go");
+    expect((await world.first(id, "ToolDone")).data.text).to.contain("went on");
+    expect((await world.first(id, "ToolDone", 1)).data.text).to.contain("next");
+    await world.first(id, "TurnEnded");
+    expect(ops(peer, "exec")).to.have.length(2);
+    expect(ofType(await world.events(id), "TurnTakenOver")).to.have.length(1);
+  });
+
+  it("C23, I4: a brain that hung and comes back appends nothing and sends nothing", async () => {
+    world = new World();
+    await world.startBrain("brain-a");
+    const id = await world.createSession();
+    await world.post(id, `$ ${UNTIL_GO}\n$ echo next`);
+    const peer = await world.peerOf(id);
+    await peer.has("exec");
+    world.leases.slip(id);
+    await world.startBrain("brain-b");
+    await peer.has("attach");
+    await peer.touch("go");
+    await world.first(id, "TurnEnded");
+    const events = await world.events(id);
+    expect(ofType(events, "ToolDone")).to.have.length(2);
+    expect(ofType(events, "TurnEnded")).to.have.length(1);
+    expect(ops(peer, "exec").map(({ epoch }) => epoch)).to.deep.equal([1, 2]);
+  });
+
+  it("C24: says that a call which never arrived did not run", async () => {
+    const { id, peer } = await session();
+    await world.leaveOpenCalls(id, bash("echo hello"));
+    await world.startBrain();
+    expect((await world.first(id, "ToolNotRun")).data.reason).to.equal("never_seen");
+    await world.first(id, "TurnEnded");
+    expect(ops(peer, "exec")).to.deep.equal([]);
+  });
+
+  it("C18, I3: gives every one of several open calls exactly one end", async () => {
+    const { id, peer } = await session();
+    const ran = bash("echo ran");
+    const link = peer.openLink({ sandboxId: peer.sandboxId, role: "brain", epoch: 1 });
+    const request = { callId: ran.callId, command: "echo ran", timeoutMs: 5_000, background: false };
+    await link.exec({ ...request, excerpt: { headBytes: 100, tailBytes: 100 } });
+    const read = { callId: newId("call"), tool: "read", input: { path: "a" } };
+    await world.leaveOpenCalls(id, ran, bash("echo never"), read);
+    await world.startBrain();
+    await world.first(id, "TurnEnded");
+    const events = await world.events(id);
+    expect(ofType(events, "ToolDone")).to.have.length(1);
+    expect((await world.first(id, "ToolDone")).data.text).to.contain("ran");
+    expect(ofType(events, "ToolNotRun")).to.have.length(1);
+    expect((await world.first(id, "ToolOutcomeUnknown")).data).to.deep.include({ callId: read.callId });
+    expect(ops(peer, "exec")).to.have.length(1);
+  });
+
+  it("reports unknown when the sandbox does not answer in time", async () => {
+    const { id, peer } = await session({ recovery: { reattachMs: 50 } });
+    await world.leaveOpenCalls(id, bash("echo hello"));
+    peer.goOffline();
+    await world.startBrain();
+    expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("sandbox_unreachable");
+    peer.comeBack();
+    await world.first(id, "TurnEnded");
+  });
+
+  it("reports unknown without asking when recovery.reattach is off", async () => {
+    const { id, peer } = await session({ recovery: { reattach: false } });
+    await world.leaveOpenCalls(id, bash("echo hello"));
+    await world.startBrain();
+    expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("taken_over");
+    await world.first(id, "TurnEnded");
+    expect(ops(peer, "attach")).to.deep.equal([]);
+  });
+
+  it("reports unknown when the call's sandbox is not up any more", async () => {
+    const { id, peer } = await session();
+    await world.leaveOpenCalls(id, bash("echo hello"));
+    const sandbox = { sandboxId: peer.sandboxId, generation: 1 };
+    await world.append("scheduler", id, { type: "SandboxStopped", data: { ...sandbox, reason: "crash" } });
+    await world.startBrain();
+    expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("sandbox_gone");
+  });
+
+  it("hears a Stop that was pressed while nobody owned the turn", async () => {
+    const { id, peer } = await session();
+    const call = bash("sleep 1000");
+    const link = peer.openLink({ sandboxId: peer.sandboxId, role: "brain", epoch: 1 });
+    const excerpt = { headBytes: 10, tailBytes: 10 };
+    const request = { callId: call.callId, command: "sleep 1000", timeoutMs: 60_000, background: false, excerpt };
+    const ended = link.exec(request);
+    await world.leaveOpenCalls(id, call);
+    await world.interrupt(id);
+    await world.startBrain();
+    expect((await world.first(id, "TurnEnded")).data.reason).to.equal("interrupted");
+    expect((await ended).outcome.status).to.equal("stopped");
+  });
+
+  it("stops at once when the lease is lost", async () => {
+    world = new World();
+    await world.startBrain("brain-a");
+    const id = await world.createSession();
+    await world.post(id, `$ ${UNTIL_GO}\n$ echo next`);
+    const peer = await world.peerOf(id);
+    await peer.has("exec");
+    world.leases.expire(id);
+    // The same brain looks for open turns again and takes its own one over, under a new epoch.
+    await peer.has("attach");
+    await peer.touch("go");
+    await world.first(id, "TurnEnded");
+    expect(ops(peer, "exec").map(({ epoch }) => epoch)).to.deep.equal([1, 2]);
+  });
+});
