@@ -19,6 +19,7 @@ export const publisherEvents = {
       bundleBytes: count,
       shallow: z.boolean().describe("The source itself has no full history"),
       durationMs: count,
+      note: z.string().max(1_000).optional().describe("What a person would wonder about, e.g. Git LFS pointers"),
     }),
   ),
   RepositoryCopyFailed: entry("The repository could not be copied in", z.strictObject({ ...sandbox, failure })),

@@ -1,4 +1,4 @@
 import { describeProvider } from "../provider.contract.ts";
-import { openShellGuests } from "./shell-guest.ts";
+import { openShellGuests } from "./testing/shell-guest.ts";
 
 describeProvider("local", () => openShellGuests());

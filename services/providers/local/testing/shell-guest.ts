@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { silentLog } from "#shared/service/log.ts";
-import type { ProviderUnderTest } from "../provider.contract.ts";
-import { type LocalSetting, openLocalProvider } from "./local-provider.ts";
-import { killProcess } from "./process-identity.ts";
-import { folderOf, readLife } from "./sandbox-folder.ts";
+import type { ProviderUnderTest } from "../../provider.contract.ts";
+import { type LocalSetting, openLocalProvider } from "../local-provider.ts";
+import { killProcess } from "../process-identity.ts";
+import { folderOf, readLife } from "../sandbox-folder.ts";
 
 const execute = promisify(execFile);
 

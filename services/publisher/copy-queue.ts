@@ -1,0 +1,90 @@
+// Sessions whose repository has to be copied in. A copy takes longer than the ledger may wait, so a session is noted in
+// a file before its message is acknowledged, and the note goes when the outcome is in the ledger.
+import { mkdir, open, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { failureOf } from "#shared/errors/errors.ts";
+import type { Log } from "#shared/service/log.ts";
+
+const RETRY_MS = 5_000;
+
+export type CopyQueue = Readonly<{
+  /** Resolves when the session is noted on disk. */
+  add: (session: string) => Promise<void>;
+  /** Ends what runs; it goes on at the next start. */
+  close: () => Promise<void>;
+}>;
+
+export type CopyQueueOptions = Readonly<{
+  folder: string;
+  copiesMax: number;
+  /** Does the session's work. Called again some time after it threw. */
+  work: (session: string, signal: AbortSignal) => Promise<void>;
+  log: Log;
+}>;
+
+type Queue = CopyQueueOptions & {
+  waiting: Set<string>;
+  running: Map<string, Promise<void>>;
+  stop: AbortController;
+};
+
+/** Goes on with what an earlier process left. */
+export async function openCopyQueue(options: CopyQueueOptions): Promise<CopyQueue> {
+  await mkdir(options.folder, { recursive: true, mode: 0o700 });
+  const queue: Queue = { ...options, waiting: new Set(), running: new Map(), stop: new AbortController() };
+  for (const session of await readdir(options.folder)) queue.waiting.add(session);
+  startNext(queue);
+  return {
+    async add(session) {
+      await note(join(options.folder, session));
+      queue.waiting.add(session);
+      startNext(queue);
+    },
+    async close() {
+      queue.stop.abort();
+      await Promise.all(queue.running.values());
+    },
+  };
+}
+
+async function note(path: string): Promise<void> {
+  const file = await open(path, "w", 0o600);
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+function startNext(queue: Queue): void {
+  for (const session of queue.waiting) {
+    if (queue.stop.signal.aborted || queue.running.size >= queue.copiesMax) return;
+    if (queue.running.has(session)) continue;
+    queue.waiting.delete(session);
+    queue.running.set(session, runOne(queue, session));
+  }
+}
+
+async function runOne(queue: Queue, session: string): Promise<void> {
+  const { work, stop, folder } = queue;
+  try {
+    await work(session, stop.signal);
+    // Added once more meanwhile: the note is that one's.
+    if (!queue.waiting.has(session)) await rm(join(folder, session), { force: true });
+  } catch (error) {
+    if (!stop.signal.aborted) retryLater(queue, session, error);
+  } finally {
+    queue.running.delete(session);
+    startNext(queue);
+  }
+}
+
+/** The work records its own failures, so what comes here is ours: the ledger does not answer. */
+function retryLater(queue: Queue, session: string, error: unknown): void {
+  queue.log.error({ session, failure: failureOf(error), retryMs: RETRY_MS }, "A copy could not be recorded");
+  const retry = () => {
+    queue.waiting.add(session);
+    startNext(queue);
+  };
+  setTimeout(retry, RETRY_MS).unref();
+}
