@@ -12,12 +12,15 @@ export const EVENTS_PAGE_MAX = 1_000;
 
 export const writer = z.enum(["gateway", "brain", "scheduler", "publisher"]);
 
-const eventForms = Object.entries(catalogue).map(([type, { schema, summary }]) =>
+const [firstForm, ...otherForms] = Object.entries(catalogue).map(([type, { schema, summary }]) =>
   z.strictObject({ type: z.literal(type), data: schema }).meta({ id: type, description: summary }),
 );
+if (firstForm === undefined) throw new Error("The catalogue of events is empty");
 
-/** Any event of the ledger, in its newest form. */
-export const ledgerEvent = z.union(eventForms).meta({ id: "LedgerEvent" }) as z.ZodType<PistisEvent>;
+/** Any event of the ledger, in its newest form. The catalogue's own type says which data goes with which type. */
+export const ledgerEvent = z
+  .discriminatedUnion("type", [firstForm, ...otherForms])
+  .meta({ id: "LedgerEvent" }) as unknown as z.ZodType<PistisEvent>;
 
 export const ledgerMessage = z
   .strictObject({

@@ -20,7 +20,7 @@ import { observe, openSessions } from "./session/sessions.ts";
 export type GatewayDependencies = Readonly<{
   /** A loopback address is guarded against DNS rebinding. */
   host: string;
-  /** 0: any free port. */
+  /** 0: a free port. */
   port: number;
   adminToken: string;
   /** Opened for the writer gateway, with the mirror. */

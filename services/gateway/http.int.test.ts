@@ -51,6 +51,11 @@ describe("the gateway's door", () => {
     await expectError(response, 405, "method_not_allowed");
   });
 
+  it("opens no stream for a request that takes no body", async () => {
+    const response = await raw(pathTo("installStream", {}), { method: "HEAD" });
+    expect([response.status, response.headers.get("allow")]).to.deep.equal([405, "GET"]);
+  });
+
   it("answers only requests to a name of this machine, against DNS rebinding", async () => {
     const { port } = new URL(gateway.url);
     const statusFor = (host: string) =>

@@ -184,6 +184,21 @@ describe("the gateway's sessions", () => {
     expect(texts).to.deep.equal(["1", "2", "3", "4", "5", "6"]);
   });
 
+  it("ends a page early when its messages are large", async () => {
+    const { session } = await create();
+    const texts = Array.from({ length: 11 }, (_, index) => `${index}${"x".repeat(999_000)}`);
+    for (const text of texts) await post(session.id, { text });
+    const sizes: number[] = [];
+    for (let after = 0, more = true; more; ) {
+      const path = pathTo("events", { sessionId: session.id }, { after, limit: 1_000 });
+      const page = eventsPage.parse((await gateway.call("GET", path)).json);
+      sizes.push(page.messages.length);
+      ({ cursor: after, more } = page);
+    }
+    expect(sizes.length).to.be.greaterThan(1);
+    expect(sizes.reduce((sum, size) => sum + size)).to.equal(texts.length + 1);
+  });
+
   it("answers a cursor at the end with an empty page, and an unknown session with an error", async () => {
     const { session } = await create();
     await world.project(session.id);

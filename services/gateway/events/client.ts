@@ -56,7 +56,7 @@ function open(socket: Socket): void {
 
 async function send(socket: Socket, frame: string): Promise<void> {
   const { response, gone } = socket;
-  if (gone.signal.aborted || response.write(frame)) return;
+  if (gone.signal.aborted || response.destroyed || response.write(frame)) return;
   const drained = new AbortController();
   const either = AbortSignal.any([gone.signal, drained.signal]);
   const drain = once(response, "drain", { signal: either }).then(
@@ -70,7 +70,7 @@ async function send(socket: Socket, frame: string): Promise<void> {
 }
 
 function offer({ response, gone }: Socket, frame: string): void {
-  if (!gone.signal.aborted && !response.writableNeedDrain) response.write(frame);
+  if (!gone.signal.aborted && !response.destroyed && !response.writableNeedDrain) response.write(frame);
 }
 
 function cut({ response, gone, log }: Socket, reason: string): void {

@@ -8,25 +8,58 @@ import { Refusal } from "#shared/errors/errors.ts";
 import { sha256 } from "#shared/ids/ids.ts";
 import { decodeMessage, type StoredMessage } from "#shared/ledger/codec.ts";
 import { type Ledger, type LedgerMessage, NEW_SESSION, type Version } from "#shared/ledger/ledger.ts";
+import { ledgerFrame } from "./view.ts";
 
 export type Pages = Readonly<{ ledger: Ledger; database: Database; blobs: Blobs }>;
 
 export type Page = Readonly<{ messages: readonly LedgerMessage[]; cursor: number; more: boolean }>;
+
+/** A page ends early when its messages, as the API shows them, come to more than this. */
+const PAGE_CHARACTERS_MAX = 8 * 1024 * 1024;
 
 /** At most `limit` messages after the sequence `after`, in order. Throws `session_not_found`. */
 export async function readPage(pages: Pages, session: string, after: number, limit: number): Promise<Page> {
   const { pool } = pages.database;
   const anchor = after === 0 ? undefined : await mirrorAnchor(pool, session, after);
   const mirrored = await mirrorPage(pool, session, after, limit + 1);
-  const decoded = await Promise.all(mirrored.map((stored) => decodeMessage(stored, pages.blobs)));
-  const whole = follows(decoded, anchor);
-  const known = whole ? decoded : [];
-  const tail =
-    whole && mirrored.length > limit ? [] : await tailOf(pages.ledger, session, versionAt(whole, known, anchor));
-  const messages = [...known, ...tail.filter(({ sequence }) => sequence > after)];
+  const known = await decodeUpTo(mirrored, pages.blobs, anchor);
+  const complete = known !== undefined && known.length < mirrored.length;
+  const tail = complete || mirrored.length > limit ? [] : await tailOf(pages.ledger, session, versionAt(known, anchor));
+  const messages = [...(known ?? []), ...tail.filter(({ sequence }) => sequence > after)];
   if (messages.length === 0 && tail.length === 0 && anchor === undefined) throw notFound();
-  const page = messages.slice(0, limit);
-  return { messages: page, cursor: page.at(-1)?.sequence ?? after, more: messages.length > limit };
+  const page = messages.slice(0, Math.min(limit, fitting(messages)));
+  const more = page.length < messages.length || complete;
+  return { messages: page, cursor: page.at(-1)?.sequence ?? after, more };
+}
+
+/** As many as fit into a page, each naming the one before it. Undefined: the mirror has a hole there. */
+async function decodeUpTo(
+  mirrored: readonly StoredMessage[],
+  blobs: Blobs,
+  anchor: StoredMessage | undefined,
+): Promise<LedgerMessage[] | undefined> {
+  const decoded: LedgerMessage[] = [];
+  let before = anchor === undefined ? "" : sha256(anchor.bytes);
+  let characters = 0;
+  for (const stored of mirrored) {
+    if (characters > PAGE_CHARACTERS_MAX) break;
+    const message = await decodeMessage(stored, blobs);
+    if (message.prev !== before) return undefined;
+    before = message.hash;
+    characters += ledgerFrame(message).length;
+    decoded.push(message);
+  }
+  return decoded;
+}
+
+/** The number of messages that fit into a page; at least one. */
+function fitting(messages: readonly LedgerMessage[]): number {
+  let characters = 0;
+  const over = messages.findIndex((message) => {
+    characters += ledgerFrame(message).length;
+    return characters > PAGE_CHARACTERS_MAX;
+  });
+  return over === -1 ? messages.length : Math.max(over, 1);
 }
 
 async function tailOf(ledger: Ledger, session: string, from: Version): Promise<LedgerMessage[]> {
@@ -34,21 +67,11 @@ async function tailOf(ledger: Ledger, session: string, from: Version): Promise<L
 }
 
 /** Where the ledger's tail begins: after the last that the mirror gave; at the start when the mirror has a hole. */
-function versionAt(whole: boolean, known: readonly LedgerMessage[], anchor: StoredMessage | undefined): Version {
-  const last = known.at(-1);
-  if (!whole) return NEW_SESSION;
+function versionAt(known: readonly LedgerMessage[] | undefined, anchor: StoredMessage | undefined): Version {
+  const last = known?.at(-1);
   if (last !== undefined) return { sequence: last.sequence, hash: last.hash };
-  return anchor === undefined ? NEW_SESSION : { sequence: anchor.sequence, hash: sha256(anchor.bytes) };
-}
-
-/** Whether each message names the one before it; a message that was parked is not in the mirror. */
-function follows(messages: readonly LedgerMessage[], anchor: StoredMessage | undefined): boolean {
-  let before = anchor === undefined ? "" : sha256(anchor.bytes);
-  return messages.every(({ prev, hash }) => {
-    const fits = prev === before;
-    before = hash;
-    return fits;
-  });
+  if (known === undefined || anchor === undefined) return NEW_SESSION;
+  return { sequence: anchor.sequence, hash: sha256(anchor.bytes) };
 }
 
 function notFound(): Refusal {

@@ -1,6 +1,8 @@
 // Who gets in: hosts that are ours, bearers of the admin token, and answers that a browser leaves alone.
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { RequestHandler } from "express";
+import { failureOf } from "#shared/errors/errors.ts";
+import type { Log } from "#shared/service/log.ts";
 import { sendError } from "./answer-error.ts";
 
 const BEARER = /^Bearer +([^\s]+) *$/i;
@@ -16,6 +18,20 @@ export const securityHeaders: RequestHandler = (_request, response, next) => {
   });
   next();
 };
+
+/** Streams and downloads have no answer without a body, so none of the API's paths is asked for its headers alone. */
+export const noHead: RequestHandler = (request, response, next) => {
+  if (request.method !== "HEAD") return next();
+  response.set("allow", "GET").status(405).end();
+};
+
+/** A client that is gone shows as an error of its response, which nobody else listens to; it is no failure of ours. */
+export function quietResponses(log: Log): RequestHandler {
+  return (request, response, next) => {
+    response.on("error", (error) => log.debug({ path: request.path, failure: failureOf(error) }, "A client is gone"));
+    next();
+  };
+}
 
 /**
  * On a loopback address only loopback names are answered: a web page whose own name was pointed at 127.0.0.1

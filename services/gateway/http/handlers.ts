@@ -6,9 +6,12 @@ import { readPage } from "../events/pages.ts";
 import { type Streams, streamInstall, streamSession } from "../events/streams.ts";
 import { viewOf } from "../events/view.ts";
 import { listFiles, type SandboxFiles, sendFile, sendOutput } from "../files/sandbox-files.ts";
+import { unlessAborted } from "../files/send-bytes.ts";
 import { createSession, endSession, interruptTurn, postMessage, withdrawMessage } from "../session/requests.ts";
 import { overviewOf, type Sessions } from "../session/sessions.ts";
 import type { Handlers } from "./mount.ts";
+
+const CHECK_MS = 3_000;
 
 /** What the gateway needs, by name. A check throws when it is not there. */
 export type Checks = Readonly<{ [name: string]: () => Promise<void> }>;
@@ -112,7 +115,7 @@ async function readinessOf(checks: Checks): Promise<Readiness> {
 }
 
 function outcomeOf(check: () => Promise<void>): Promise<"ok" | "failed"> {
-  return check().then(
+  return unlessAborted(check(), AbortSignal.timeout(CHECK_MS)).then(
     () => "ok",
     () => "failed",
   );

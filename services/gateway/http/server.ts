@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:http";
 import express, { type Express } from "express";
 import type { Log } from "#shared/service/log.ts";
 import { errorHandler, sendError } from "./answer-error.ts";
-import { adminOnly, hostCheck, securityHeaders } from "./guard.ts";
+import { adminOnly, hostCheck, noHead, quietResponses, securityHeaders } from "./guard.ts";
 import { type Handlers, mount } from "./mount.ts";
 
 export type ServerOptions = Readonly<{ host: string; port: number; adminToken: string; handlers: Handlers; log: Log }>;
@@ -19,7 +19,8 @@ export function expressApp({ host, adminToken, handlers, log }: Omit<ServerOptio
   app.disable("etag");
   app.set("query parser", "simple");
   app.set("case sensitive routing", true);
-  app.use(securityHeaders, hostCheck(host));
+  app.use(quietResponses(log), securityHeaders, hostCheck(host));
+  app.use("/v1", noHead);
   mount(app, handlers, adminOnly(adminToken));
   app.use((request, response) => {
     const message = `There is no ${request.method} ${request.path}`.slice(0, 500);
