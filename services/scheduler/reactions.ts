@@ -70,15 +70,22 @@ async function answerNeed({ sessions, log }: Reacting, message: LedgerMessage): 
   }
 }
 
-/** A request that is not the open one any more needs nothing. The timer goes first: what follows may fail for long. */
+/**
+ * A request that is not the open one any more needs nothing. Its deadline is set whatever becomes of the rest, and the
+ * task goes out only when both the deadline and the join token stand.
+ */
 async function carryOut(reacting: Reacting, session: string, event: RequestEvent): Promise<void> {
   const { sessions, tasks, timers } = reacting;
   const { taskId, provider } = event.data;
   const { sandbox } = await sessions.current(session);
   if (!("taskId" in sandbox) || sandbox.taskId !== taskId) return;
   const waitMs = event.type === "SandboxDeleteRequested" ? DELETE_MS : reacting.startMs;
-  await timers.send(taskId, { session, taskId, dueAt: new Date(Date.now() + waitMs).toISOString() });
-  await tasks(provider).send(taskId, await taskFor(reacting, session, event));
+  const dueAt = new Date(Date.now() + waitMs).toISOString();
+  const [task] = await Promise.all([
+    taskFor(reacting, session, event),
+    timers.send(taskId, { session, taskId, dueAt }),
+  ]);
+  await tasks(provider).send(taskId, task);
 }
 
 async function taskFor({ relay, spec }: Reacting, session: string, event: RequestEvent): Promise<ProviderTask> {

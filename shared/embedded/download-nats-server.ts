@@ -14,10 +14,12 @@ const NEWER_SUITES: { [distribution: string]: readonly string[] } = {
 const COMPONENTS: { [distribution: string]: string } = { debian: "main", ubuntu: "universe" };
 
 /** Puts `nats-server` into `folder`. Throws a Retryable `nats_download_failed` that says why it could not. */
-export async function downloadNatsServer(folder: string, log: Log): Promise<void> {
-  const distribution = await readDistribution();
-  const source = (await machineSources()).find((one) => one.suite === distribution.codename);
-  if (source === undefined) throw cannot(`no apt source for ${distribution.codename} was found`);
+export async function downloadNatsServer(options: { folder: string; root: string; log: Log }): Promise<void> {
+  const { folder, root, log } = options;
+  const distribution = await readDistribution(root);
+  const source = (await machineSources(root)).find((one) => one.suite === distribution.codename);
+  if (source === undefined)
+    throw cannot(`no package source for "${distribution.id} ${distribution.codename}" was found`);
   await mkdir(folder, { recursive: true });
   const failures: string[] = [];
   for (const suite of NEWER_SUITES[distribution.id] ?? []) {
@@ -69,18 +71,18 @@ async function aptOptions(work: string, source: AptSource): Promise<string[]> {
   ];
 }
 
-async function machineSources(): Promise<AptSource[]> {
-  const folder = "/etc/apt/sources.list.d";
+async function machineSources(root: string): Promise<AptSource[]> {
+  const folder = join(root, "etc/apt/sources.list.d");
   const names = await readdir(folder).catch(() => []);
-  const files = ["/etc/apt/sources.list", ...names.map((name) => join(folder, name))];
+  const files = [join(root, "etc/apt/sources.list"), ...names.map((name) => join(folder, name))];
   const parsed = await Promise.all(
     files.map(async (file) => parseAptSources(basename(file), await readFile(file, "utf8").catch(() => ""))),
   );
   return parsed.flat();
 }
 
-async function readDistribution(): Promise<{ id: string; codename: string }> {
-  const text = await readFile("/etc/os-release", "utf8").catch(() => "");
+async function readDistribution(root: string): Promise<{ id: string; codename: string }> {
+  const text = await readFile(join(root, "etc/os-release"), "utf8").catch(() => "");
   const value = (key: string) => new RegExp(`^${key}="?([^"\\n]*)"?$`, "m").exec(text)?.[1] ?? "";
   return { id: value("ID"), codename: value("VERSION_CODENAME") };
 }

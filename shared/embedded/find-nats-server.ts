@@ -18,23 +18,42 @@ const INSTALLED = ["nats-server", "/usr/sbin/nats-server", "/usr/local/bin/nats-
 const NEXT =
   "Install nats-server 2.10 or later and have it on the PATH, or set NATS_URL to a running one. `pistis doctor` says what was found.";
 
+export type Search = Readonly<{
+  /** Where a downloaded server is kept; ~/.cache/pistis when absent. */
+  cacheDir?: string | undefined;
+  /** Commands and paths of installed servers, best first. */
+  installed?: readonly string[];
+  /** Folder that holds the machine's `etc`, for its distribution and its package sources. */
+  root?: string;
+}>;
+
 /** Throws a Refusal `nats_server_missing` that says what to install. */
-export async function findNatsServer(options: { cacheDir?: string | undefined; log: Log }): Promise<NatsServerBinary> {
-  const { log } = options;
-  const cached = join(options.cacheDir ?? join(homedir(), ".cache", "pistis"), "nats-server");
-  const installed = await firstOf(INSTALLED);
-  if (installed?.durable) return said(log, installed, "Using the nats-server that is installed");
-  const copy = await probe(join(cached, "nats-server"));
-  if (copy?.durable) return said(log, copy, "Using the nats-server of an earlier start");
-  const failure = await downloadNatsServer(cached, log).catch(failureOf);
-  const downloaded = await probe(join(cached, "nats-server"));
+export async function findNatsServer(options: Search & { log: Log }): Promise<NatsServerBinary> {
+  const { log, root = "/" } = options;
+  const folder = cacheFolder(options);
+  const present = await presentNatsServer(options);
+  if (present?.durable) return said(log, present, "Using the nats-server that is on this machine");
+  const failure = await downloadNatsServer({ folder, root, log }).catch(failureOf);
+  const downloaded = await probe(join(folder, "nats-server"));
   if (downloaded?.durable) return said(log, downloaded, "Using the nats-server that was downloaded");
-  if (installed !== undefined) return warned(log, installed);
+  if (present !== undefined) return warned(log, present);
   throw new Refusal(
     "nats_server_missing",
     `There is no nats-server, and it could not be downloaded: ${failure?.message ?? "the package holds an old one"}`,
     { next: NEXT },
   );
+}
+
+/** What a start would use without a download: an installed one, or the copy of an earlier start. An old one at worst. */
+export async function presentNatsServer(options: Search = {}): Promise<NatsServerBinary | undefined> {
+  const installed = await firstOf(options.installed ?? INSTALLED);
+  if (installed?.durable) return installed;
+  const copy = await probe(join(cacheFolder(options), "nats-server"));
+  return copy?.durable ? copy : installed;
+}
+
+function cacheFolder({ cacheDir = join(homedir(), ".cache", "pistis") }: Search): string {
+  return join(cacheDir, "nats-server");
 }
 
 async function firstOf(commands: readonly string[]): Promise<NatsServerBinary | undefined> {
@@ -61,12 +80,4 @@ function warned(log: Log, binary: NatsServerBinary): NatsServerBinary {
     "NOT DURABLE: this nats-server is older than 2.10. A power loss can take minutes of acknowledged events with it",
   );
   return binary;
-}
-
-/** What a start would use without a download; `undefined` when there is none. For `pistis doctor`. */
-export async function presentNatsServer(cacheDir?: string): Promise<NatsServerBinary | undefined> {
-  const installed = await firstOf(INSTALLED);
-  if (installed?.durable) return installed;
-  const copy = await probe(join(cacheDir ?? join(homedir(), ".cache", "pistis"), "nats-server", "nats-server"));
-  return copy?.durable ? copy : installed;
 }

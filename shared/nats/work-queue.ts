@@ -38,14 +38,26 @@ export function openReportSender(options: { nats: NatsConnection; reporter: stri
   return sender(options.nats, reportSubject(options.reporter), report);
 }
 
-/** All reports, for the scheduler (`edge-scheduler`). */
+/** All reports, for the scheduler (`edge-scheduler`). Also logs what the queues of the account gave up unparked. */
 export function openReportReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<ReceivedReport> {
   const queue = { stream: REPORTS_STREAM, consumer: "scheduler" };
-  return receiver(options, queue, (message) => ({
+  const reports = receiver(options, queue, (message) => ({
     reporter: message.subject.slice(reportSubject("").length),
     redelivered: message.redelivered,
     report: report.parse(message.json()),
   }));
+  return {
+    async receive(handle) {
+      const undeliverable = logUndeliverable(options);
+      const receiving = await reports.receive(handle);
+      return {
+        close: () => {
+          undeliverable.close();
+          return receiving.close();
+        },
+      };
+    },
+  };
 }
 
 /** The scheduler's own deadlines (`scheduler`). */
@@ -58,11 +70,8 @@ export function openTimerReceiver(options: { nats: NatsConnection; log: Log }): 
   return receiver(options, queue, (message) => timer.parse(message.json()));
 }
 
-/**
- * Logs what a queue gave up without anyone having parked it: every attempt took its worker down.
- * Only the server's advisory tells of it.
- */
-export function logUndeliverable(options: { nats: NatsConnection; log: Log }): { close: () => void } {
+/** What a queue gave up without anyone having parked it, as every attempt took its worker down. Only this tells of it. */
+function logUndeliverable(options: { nats: NatsConnection; log: Log }): { close: () => void } {
   const subscription = options.nats.subscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.*.*", {
     callback: (error, message) => {
       if (error === null) options.log.error({ advisory: message.string() }, "A work item is no longer delivered");
