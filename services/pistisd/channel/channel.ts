@@ -5,6 +5,8 @@ import { Kind, readCredit, readData, writeFrame } from "#schemas/wire/frame.ts";
 import { PROTOCOL_VERSION, type RequestOf, toSandbox, WireCode, type WireRequest } from "#schemas/wire/message.ts";
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
+import { isDiskFull } from "../commands/spool.ts";
+import { diskFull } from "../files/workspace.ts";
 import { REQUESTS_MAX } from "../limits.ts";
 import type { Outlet } from "../relay/outlet.ts";
 import type { EpochFence } from "./epoch-fence.ts";
@@ -156,7 +158,7 @@ export class Channel {
   }
 
   #fail(id: number, error: unknown): void {
-    const { code, message, next } = failureOf(error);
+    const { code, message, next } = failureOf(isDiskFull(error) ? diskFull(error) : error);
     if (code === "internal") this.#context.log.error({ error: String(error) }, "A request failed");
     const failure = {
       code,

@@ -10,12 +10,13 @@ import type { Finished } from "../state/call-records.ts";
 import { CALL_MARK } from "./environment.ts";
 import { endFamily } from "./killing.ts";
 import { outOfMemoryKills } from "./out-of-memory.ts";
-import { type Family, membersOf, ownChildren, sendSignal } from "./processes.ts";
+import { type Family, membersOf, ownChildren, readProcess, sendSignal } from "./processes.ts";
 import type { Spool } from "./spool.ts";
 
 export type CommandRequest = Readonly<{
   callId: string;
   mark: string;
+  isAlone: (startTicks: number) => boolean;
   command: string;
   shell: string;
   cwd: string;
@@ -53,7 +54,8 @@ export function startCall(system: System, request: CommandRequest, spool: Spool)
     environment: { ...request.environment, [CALL_MARK]: request.mark },
     onExit: (exitCode, signal) => exited.resolve({ exitCode, signal }),
   });
-  const family = { leader: spawned.pid, mark: request.mark };
+  const startTicks = readProcess(spawned.pid)?.startTicks ?? 0;
+  const family: Family = { leader: spawned.pid, mark: request.mark, startTicks, isAlone: request.isAlone };
   const reading = readOutput(spawned, spool);
   const ending = endings(family, exited);
   const timer = request.background
@@ -61,6 +63,7 @@ export function startCall(system: System, request: CommandRequest, spool: Spool)
     : setTimeout(() => void ending.end("timeout", TIMEOUT_GRACE_MS), request.timeoutMs);
   const shellEnded = exited.promise.then(async (exit): Promise<Finished> => {
     clearTimeout(timer);
+    await ending.finished();
     await drained(spawned, spool, reading);
     const outcome = outcomeOf(exit, ending.why(), request.timeoutMs, oomBefore);
     const durationMs = Date.now() - startedAt.getTime();
@@ -89,13 +92,18 @@ function shellArguments(request: CommandRequest, spoolPath: string): string[] {
 
 function endings(family: Family, exited: PromiseWithResolvers<Exit>) {
   let ended: Ended;
+  let finished = Promise.resolve();
   return {
     why: () => ended,
-    end: async (why: "timeout" | "stop", graceMs: number) => {
+    /** The shell may end before the rest of what is being ended. */
+    finished: () => finished,
+    end: (why: "timeout" | "stop", graceMs: number) => {
       ended ??= { why };
-      await endFamily(family, graceMs);
-      // A shell that even KILL does not end (it hangs in the kernel) is given up, not waited for.
-      setTimeout(() => exited.resolve({ exitCode: null, signal: "SIGKILL" }), KILL_PATIENCE_MS).unref();
+      finished = endFamily(family, graceMs).then(() => {
+        // A shell that even KILL does not end (it hangs in the kernel) is given up, not waited for.
+        setTimeout(() => exited.resolve({ exitCode: null, signal: "SIGKILL" }), KILL_PATIENCE_MS).unref();
+      });
+      return finished;
     },
   };
 }

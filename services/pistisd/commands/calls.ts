@@ -2,18 +2,26 @@
 // their output kept until the space is needed.
 import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { type AnswerOf, type ExecOutcome, type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
-import { COMMANDS_MAX, FINISHED_LISTED_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
+import { COMMANDS_MAX, DRAIN_MS_MAX, FINISHED_LISTED_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
 import type { System } from "../native/system.ts";
 import type { CallRecords, Finished } from "../state/call-records.ts";
 import { type Call, notStarted, openOutputDirectory, startCall } from "./call.ts";
 import { mayBeSet } from "./environment.ts";
 import { signalFamily } from "./killing.ts";
-import { membersOf } from "./processes.ts";
-import { Spool } from "./spool.ts";
+import { endLeftovers, membersOf } from "./processes.ts";
+import { isDiskFull, Spool } from "./spool.ts";
 
-type Listed = { call: Call; answer: Promise<Finished>; outcome: ExecOutcome | undefined; over: boolean };
+type Listed = {
+  call: Call;
+  answer: Promise<Finished>;
+  outcome: ExecOutcome | undefined;
+  /** The shell ended and left processes behind. */
+  leftRunning: boolean;
+  over: boolean;
+};
 
 /** `finished` is what the caller waits for: the end of the shell, or at once in the background. */
 export type Started = Readonly<{ finished: Promise<Finished>; spool: Spool; outputEnds: Promise<unknown> }>;
@@ -35,11 +43,11 @@ export class Calls {
   constructor(context: CallsContext) {
     this.#context = context;
     this.#outputDirectory = openOutputDirectory(context.stateDirectory);
+    endLeftovers(`${context.instance}.`);
   }
 
   /** Throws Refusal `call_seen`, `call_barred` or `too_many_commands`; a spawn that fails is a result. */
   start(request: RequestOf<"exec">, cwd: string): Started {
-    this.#context.system.reapOrphans();
     if (this.#running().length >= COMMANDS_MAX) throw tooManyCommands();
     const { callId, command } = request;
     this.#context.records.begin(callId, { is: "command", command, at: new Date().toISOString() });
@@ -48,7 +56,7 @@ export class Calls {
       return this.#watch(startCall(this.#context.system, { ...this.#commandOf(request), cwd }, spool));
     } catch (error) {
       const finished = notStarted(error);
-      this.#context.records.end(callId, { is: "finished", ...finished });
+      this.#keepResult(callId, finished);
       return { finished: Promise.resolve(finished), spool, outputEnds: Promise.resolve() };
     }
   }
@@ -61,9 +69,9 @@ export class Calls {
 
   async stop(callId: string, graceMs: number): Promise<boolean> {
     const call = this.#known(callId);
-    if (call === undefined || (call.over && membersOf(call.call.family).length === 0)) return false;
+    if (call === undefined || !isRunning(call)) return false;
     await call.call.stop(graceMs);
-    this.#context.system.reapOrphans();
+    await Promise.race([call.call.over, delay(DRAIN_MS_MAX)]);
     return true;
   }
 
@@ -97,7 +105,8 @@ export class Calls {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#running().map(({ call }) => call.stop(0)));
+    const running = [...this.#listed.values()].filter(isRunning);
+    await Promise.all(running.map(({ call }) => call.stop(0)));
   }
 
   #commandOf(request: RequestOf<"exec">) {
@@ -106,6 +115,7 @@ export class Calls {
     return {
       callId: request.callId,
       mark: `${instance}.${request.callId}`,
+      isAlone: (since: number) => this.#isAlone(request.callId, since),
       command: request.command,
       shell,
       environment: { ...environment, ...Object.fromEntries(added) },
@@ -117,22 +127,36 @@ export class Calls {
   #watch(call: Call): Started {
     const shellEnded = call.shellEnded.then((ended) => {
       listed.outcome = ended.outcome;
-      if (!call.background) this.#context.records.end(call.callId, { is: "finished", ...ended });
+      listed.leftRunning = ended.leftRunning;
+      if (!call.background) this.#keepResult(call.callId, ended);
       return ended;
     });
     const answer = call.background ? Promise.resolve(backgroundResult(call)) : shellEnded;
-    const listed: Listed = { call, answer, outcome: undefined, over: false };
+    const listed: Listed = { call, answer, outcome: undefined, leftRunning: false, over: false };
     this.#listed.set(call.callId, listed);
-    if (call.background) this.#context.records.end(call.callId, { is: "finished", ...backgroundResult(call) });
+    if (call.background) this.#keepResult(call.callId, backgroundResult(call));
     void call.over.then(() => this.#callIsOver(listed));
     return startedOf(listed);
+  }
+
+  /** On a full disk the caller still gets the result; only after a crash nobody can tell it again. */
+  #keepResult(callId: string, finished: Finished): void {
+    try {
+      this.#context.records.end(callId, { is: "finished", ...finished });
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+    }
   }
 
   #callIsOver(listed: Listed): void {
     listed.over = true;
     listed.call.spool.close();
-    this.#context.system.reapOrphans();
     this.#forgetOldest();
+  }
+
+  /** Whether no other command that is still there had started before that moment. */
+  #isAlone(callId: string, startTicks: number): boolean {
+    return this.#running().every(({ call }) => call.callId === callId || call.family.startTicks > startTicks);
   }
 
   #known(callId: string): Listed | undefined {
@@ -168,8 +192,8 @@ function backgroundResult(call: Call): Finished {
   return { outcome: { status: "background" }, outputBytes: call.spool.totalBytes, durationMs, leftRunning: true };
 }
 
-function isRunning({ call, over }: Listed): boolean {
-  return !over || membersOf(call.family).length > 0;
+function isRunning({ call, leftRunning, over }: Listed): boolean {
+  return !over || (leftRunning && membersOf(call.family).length > 0);
 }
 
 function dropOldOutput(directory: string, inUse: ReadonlySet<string>): void {

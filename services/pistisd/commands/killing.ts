@@ -31,11 +31,14 @@ async function isGoneWithin(family: Family, ms: number, again: () => void): Prom
   }
 }
 
+const FREEZE_ROUNDS_MAX = 50;
+
 /** Freezes before it kills, so that a family that forks all the time cannot outrun the list of its members. */
 function killAll(family: Family): void {
   sendSignal(-family.leader, "SIGKILL");
   const frozen = new Set<number>();
-  for (let grown = true; grown; ) {
+  let grown = true;
+  for (let round = 0; grown && round < FREEZE_ROUNDS_MAX; round++) {
     grown = false;
     for (const { pid } of membersOf(family)) {
       if (frozen.has(pid)) continue;

@@ -163,11 +163,12 @@ function nextKept(spool: Spool): string {
 }
 
 async function sendRange(spool: Spool, sender: StreamSender, from: number, to: number): Promise<void> {
-  for (let position = from; position < to; ) {
+  let position = from;
+  while (position < to) {
     const bytes = spool.read(position, Math.min(await sender.room(), to - position));
     if (bytes.byteLength === 0) break;
     sender.send(position, bytes);
     position += bytes.byteLength;
   }
-  sender.end(to);
+  sender.end(position);
 }

@@ -18,6 +18,9 @@ export type Family = Readonly<{
   /** The shell's process id, which is its session and group too. */
   leader: number;
   mark: string;
+  startTicks: number;
+  /** Whether a process that started then can be of no other command. */
+  isAlone: (startTicks: number) => boolean;
 }>;
 
 /** All processes that this namespace shows. Those that end meanwhile are left out. */
@@ -58,7 +61,14 @@ export function membersOf(family: Family, all: readonly Process[] = listProcesse
 function isDirectMember(family: Family, process: Process): boolean {
   if (process.session === family.leader || process.group === family.leader || process.pid === family.leader)
     return true;
-  return !process.zombie && markOf(process.pid) === family.mark;
+  if (process.zombie) return false;
+  const mark = markOf(process.pid);
+  return mark === undefined ? isUnmarkedOrphan(family, process) : mark === family.mark;
+}
+
+function isUnmarkedOrphan(family: Family, orphan: Process): boolean {
+  if (orphan.parent !== process.pid || orphan.startTicks < family.startTicks) return false;
+  return family.isAlone(orphan.startTicks);
 }
 
 function addDescendants(members: Map<number, Process>, all: readonly Process[]): void {
@@ -77,6 +87,13 @@ export function markOf(pid: number): string | undefined {
   const environment = readOrNothing(`/proc/${pid}/environ`);
   const entry = environment?.split("\0").find((each) => each.startsWith(`${CALL_MARK}=`));
   return entry?.slice(CALL_MARK.length + 1);
+}
+
+/** Processes of an earlier start of the daemon: nobody can reach them any more. */
+export function endLeftovers(markPrefix: string): void {
+  for (const { pid } of listProcesses()) {
+    if (markOf(pid)?.startsWith(markPrefix) === true) sendSignal(pid, "SIGKILL");
+  }
 }
 
 /** Own children, adopted ones too. Undefined where the kernel does not tell. */

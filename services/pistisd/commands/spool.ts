@@ -74,8 +74,8 @@ export class Spool {
         written += writeSync(this.#file, bytes, written, wanted - written, this.#kept + written);
       }
     } catch (error) {
-      // A full disk ends the keeping, not the command.
-      if (!isDiskFull(error)) throw error;
+      // A full or broken disk ends the keeping, not the command.
+      if (!(error instanceof Error && "code" in error)) throw error;
     }
     this.#kept += written;
     if (written < bytes.byteLength) this.#headIsFull = true;

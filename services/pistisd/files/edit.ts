@@ -47,22 +47,22 @@ export function applyEdits(content: Buffer, edits: readonly Edit[], path: string
   let bytes = content;
   let replacements = 0;
   for (const [index, edit] of edits.entries()) {
-    const { wanted, matches } = findMatches(bytes, edit, form);
+    const { wanted, replacement, matches } = findMatches(bytes, edit, form);
     if (matches.length === 0) throw noMatch(index, path);
     if (matches.length > 1 && !edit.all) throw manyMatches(index, path, matches.length);
-    bytes = replaceAt(bytes, matches, wanted.byteLength, form.encode(inLineEnds(edit.new, form)));
+    bytes = replaceAt(bytes, matches, wanted.byteLength, replacement);
     replacements += matches.length;
   }
   return { bytes, replacements };
 }
 
 /** First with the line ends that the file has, then exactly as given. */
-function findMatches(bytes: Buffer, edit: Edit, form: Form): { wanted: Buffer; matches: number[] } {
+function findMatches(bytes: Buffer, edit: Edit, form: Form) {
   const wanted = form.encode(inLineEnds(edit.old, form));
   const matches = positionsOf(bytes, wanted, form.unitBytes);
-  if (matches.length > 0) return { wanted, matches };
+  if (matches.length > 0) return { wanted, matches, replacement: form.encode(inLineEnds(edit.new, form)) };
   const exact = form.encode(edit.old);
-  return { wanted: exact, matches: positionsOf(bytes, exact, form.unitBytes) };
+  return { wanted: exact, matches: positionsOf(bytes, exact, form.unitBytes), replacement: form.encode(edit.new) };
 }
 
 function formOf(content: Buffer): Form {

@@ -91,9 +91,9 @@ function searchFile(search: Search, path: string): void {
   if (bytes === undefined || bytes.subarray(0, BINARY_CHECK_BYTES).includes(0)) return;
   search.filesSearched++;
   const shown = path.slice(search.workspace.root.length + 1);
-  for (const [index, text] of bytes.toString("utf8").split("\n").entries()) {
+  for (const [index, text] of bytes.toString("utf8").split(/\r?\n/).entries()) {
     if (!search.pattern.test(text)) continue;
-    const line = { path: shown, line: index + 1, text: text.replace(/\r$/, "").slice(0, SEARCH_LINE_CHARACTERS_MAX) };
+    const line = { path: shown, line: index + 1, text: text.slice(0, SEARCH_LINE_CHARACTERS_MAX) };
     search.bytes += Buffer.byteLength(JSON.stringify(line));
     search.truncated = search.matches.length >= search.matchesMax || search.bytes > SEARCH_ANSWER_BYTES_MAX;
     if (search.truncated) return;

@@ -1,6 +1,7 @@
 import { type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Fatal, Refusal } from "#shared/errors/errors.ts";
 import type { Operation, RequestContext } from "../channel/operation.ts";
+import { CALL_MARK } from "../commands/environment.ts";
 import { sendSignal } from "../commands/processes.ts";
 import type { System } from "../native/system.ts";
 import { searchOutput } from "./search-job.ts";
@@ -38,7 +39,7 @@ async function runInChild(
   const spawned = system.spawn({
     arguments: [...self, "search", job],
     cwd: workspace.root,
-    environment: {},
+    environment: { [CALL_MARK]: "search" },
     onExit: () => ended.resolve(),
   });
   const kill = () => sendSignal(spawned.pid, "SIGKILL");

@@ -132,12 +132,14 @@ const REFUSALS: Record<string, { code: string; says: string }> = {
   EROFS: { code: "not_permitted", says: "is on a read-only file system" },
 };
 
+export function diskFull(cause: unknown): Refusal {
+  const next = "Delete what is not needed, or end background commands that write";
+  return new Refusal(WireCode.diskFull, "The sandbox's disk is full", { next, cause });
+}
+
 /** A file system's error as one that is answered; anything else stays what it is. */
 export function refusalOf(error: unknown, path: string): unknown {
-  if (isDiskFull(error)) {
-    const next = "Delete what is not needed, or end background commands that write";
-    return new Refusal(WireCode.diskFull, "The sandbox's disk is full", { next, cause: error });
-  }
+  if (isDiskFull(error)) return diskFull(error);
   const code = error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
   const known = REFUSALS[code];
   return known === undefined ? error : new Refusal(known.code, `${path} ${known.says}`, { cause: error });

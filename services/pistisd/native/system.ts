@@ -2,7 +2,7 @@
 // /dev/stderr fails on the sockets that Bun and Node use), orphans that come back to us, and their bodies.
 
 import { dlopen, ptr } from "bun:ffi";
-import { closeSync } from "node:fs";
+import { closeSync, writeFileSync } from "node:fs";
 import { ownChildren, readProcess } from "../commands/processes.ts";
 
 const O_CLOEXEC = 0o2000000;
@@ -29,9 +29,10 @@ export type Spawned = Readonly<{
 export type System = Readonly<{
   /** The process leads a session and a process group of its own, with nothing to read on standard input. */
   spawn: (request: SpawnRequest) => Spawned;
-  /** Frees the process table of adopted children that ended. */
-  reapOrphans: () => void;
 }>;
+
+/** Memory is short: the kernel shall take a command, not the daemon. Commands hand this on to their children. */
+const COMMAND_OOM_SCORE = "500";
 
 export function openSystem(): System {
   const { symbols: libc } = dlopen("libc.so.6", {
@@ -44,6 +45,12 @@ export function openSystem(): System {
 
   // The exit status of these is the runtime's to take.
   const spawnedByUs = new Set<number>();
+  const reapOrphans = () => {
+    for (const pid of ownChildren() ?? []) {
+      if (!spawnedByUs.has(pid) && readProcess(pid)?.zombie === true) libc.waitpid(pid, 0n, WNOHANG);
+    }
+  };
+  process.on("SIGCHLD", reapOrphans);
   const openPipe = () => {
     const ends = new Int32Array(2);
     if (libc.pipe2(ptr(ends), O_CLOEXEC) !== 0) throw new Error("No pipe could be opened: too many open files");
@@ -57,6 +64,7 @@ export function openSystem(): System {
       try {
         const pid = spawnInto(pipe.writable, request, (ended) => spawnedByUs.delete(ended));
         spawnedByUs.add(pid);
+        offerToOutOfMemory(pid);
         const count = new Int32Array(1);
         return {
           pid,
@@ -69,11 +77,6 @@ export function openSystem(): System {
         throw error;
       } finally {
         closeSync(pipe.writable);
-      }
-    },
-    reapOrphans: () => {
-      for (const pid of ownChildren() ?? []) {
-        if (!spawnedByUs.has(pid) && readProcess(pid)?.zombie === true) libc.waitpid(pid, 0n, WNOHANG);
       }
     },
   };
@@ -92,4 +95,13 @@ function spawnInto(writable: number, request: SpawnRequest, onEnd: (pid: number)
     },
   });
   return pid;
+}
+
+function offerToOutOfMemory(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, COMMAND_OOM_SCORE);
+  } catch (error) {
+    // A command that has already ended, or a kernel that does not offer this.
+    if (!(error instanceof Error && "code" in error)) throw error;
+  }
 }

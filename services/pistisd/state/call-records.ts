@@ -1,6 +1,6 @@
 // One file per call id, created exclusively before the call has any effect (I2). Its lines are what became of
 // the call. A file whose last line is no ending belongs to a call that was cut off with the daemon.
-import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { execOutcome, failure, WireCode } from "#schemas/wire/message.ts";
@@ -71,6 +71,8 @@ function createRecord(path: string, beginning: Beginning): boolean {
     return true;
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    // Half a record would say that the call may have run.
+    rmSync(path, { force: true });
     throw error;
   }
 }

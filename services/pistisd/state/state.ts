@@ -1,6 +1,6 @@
 // What the daemon knows from one start to the next. Lives outside /workspace, readable by its own user only.
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 
@@ -34,6 +34,7 @@ export type State = Readonly<{
 /** Creates the directory when there is none. Throws when it cannot be written. */
 export function openState(directory: string): State {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
+  closeToOthers(directory);
   const path = join(directory, "state.json");
   const hostBoot = hostBootId();
   const kept = readState(path);
@@ -54,6 +55,15 @@ export function openState(directory: string): State {
     keepEpoch: (epoch) => write({ ...current, epoch }),
     keepPass: (pass) => write({ ...current, pass }),
   };
+}
+
+function closeToOthers(directory: string): void {
+  try {
+    chmodSync(directory, 0o700);
+  } catch (error) {
+    // The folder may be somebody else's who let us in; the files in it are closed either way.
+    if (!(error instanceof Error && "code" in error && error.code === "EPERM")) throw error;
+  }
 }
 
 function freshState(): StateFile {

@@ -29,6 +29,8 @@ export class RelayPeer {
   readonly #sockets = new WebSocketServer({ noServer: true, handleProtocols: () => SUBPROTOCOL });
   readonly #channels = new Map<number, PeerChannel>();
   #waiting: Array<(connected: Connected) => void> = [];
+  readonly #open = new Set<WebSocket>();
+  #attempts: Array<() => void> = [];
   #nextChannel = 1;
 
   constructor(options: RelayPeerOptions) {
@@ -52,6 +54,16 @@ export class RelayPeer {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
+  /** The next request of any kind, also one that is turned away. */
+  nextAttempt(): Promise<void> {
+    return new Promise((resolve) => this.#attempts.push(resolve));
+  }
+
+  /** The connection stays open, but nothing is read from it or said on it, as by a machine that hangs. */
+  freeze(): void {
+    this.current?.socket.pause();
+  }
+
   openChannel(): PeerChannel {
     const number = this.#nextChannel++;
     const channel = new PeerChannel(number, (frame) => this.current?.socket.send(frame));
@@ -66,13 +78,14 @@ export class RelayPeer {
   }
 
   async close(): Promise<void> {
-    this.current?.socket.terminate();
+    for (const socket of this.#open) socket.terminate();
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
   #answer(request: IncomingMessage): number {
     const bearer = request.headers.authorization?.replace("Bearer ", "") ?? "";
+    this.#attempted();
     if (this.isDown) return 503;
     if (request.url === relayPaths.connect) return bearer === this.options.pass && this.passIsGood ? 426 : 401;
     if (request.url !== relayPaths.join || request.method !== "POST") return 404;
@@ -85,13 +98,21 @@ export class RelayPeer {
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const bearer = request.headers.authorization?.replace("Bearer ", "");
     const refused = request.url !== relayPaths.connect || bearer !== this.options.pass || !this.passIsGood;
+    this.#attempted();
     if (this.isDown) return void socket.destroy();
     if (refused) return void socket.end("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#connected(opened, request));
   }
 
+  #attempted(): void {
+    const attempts = this.#attempts;
+    this.#attempts = [];
+    for (const resolve of attempts) resolve();
+  }
+
   #connected(socket: WebSocket, request: IncomingMessage): void {
     this.#channels.clear();
+    this.#open.add(socket);
     const connected = { bootId: String(request.headers[BOOT_ID_HEADER]), socket };
     this.current = connected;
     socket.on("message", (data) => {

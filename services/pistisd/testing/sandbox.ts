@@ -1,6 +1,6 @@
 // A compiled pistisd for tests, alone or in namespaces of its own, connected to a test's relay.
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type ChildProcess, spawn } from "node:child_process";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { newSecret } from "#shared/ids/ids.ts";
@@ -12,8 +12,14 @@ export const PISTISD_FOLDER = resolve(import.meta.dirname, "../../../dist/pistis
 export type SandboxOptions = Readonly<{
   /** In user, process, mount and network namespaces; the entry is process 1. For everything that kills. */
   isolated?: boolean;
+  /** Isolated only: then it runs as another user, because the kernel counts no processes of root's. */
+  processesMax?: number;
+  /** Isolated only: the workspace is in memory and has this size. */
+  workspaceBytes?: number;
   environment?: Readonly<Record<string, string>>;
   program?: string;
+  /** Another one than the relay takes. */
+  token?: string;
   /** In front of the program, such as a limit. */
   prefix?: readonly string[];
 }>;
@@ -31,6 +37,7 @@ export class TestSandbox {
   constructor(options: SandboxOptions) {
     this.options = options;
     mkdirSync(this.workspace);
+    mkdirSync(this.state);
     mkdirSync(join(this.folder, "run"));
     this.relay = new RelayPeer({
       socketPath: join(this.folder, "run/relay.sock"),
@@ -50,6 +57,15 @@ export class TestSandbox {
 
   newCallId(): string {
     return `cal_${++this.#callNumber}`;
+  }
+
+  /** As a crash: nothing is said, nothing is cleaned up. The entry starts the daemon again. */
+  killDaemon(): void {
+    process.kill(daemonPid(this), "SIGKILL");
+  }
+
+  stop(): Promise<void> {
+    return stopChild(this.daemon);
   }
 
   path(...parts: string[]): string {
@@ -72,13 +88,46 @@ export class TestSandbox {
       `/${name}`,
     ]);
     return [
-      ...["bwrap", "--unshare-all", "--die-with-parent", "--as-pid-1", "--clearenv", ...binds],
+      ...this.#limits(),
+      ...[
+        "bwrap",
+        "--unshare-user",
+        "--unshare-all",
+        "--disable-userns",
+        "--die-with-parent",
+        "--as-pid-1",
+        "--clearenv",
+        ...binds,
+      ],
       ...["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"],
-      ...["--ro-bind", PISTISD_FOLDER, "/opt/pistis", "--bind", this.workspace, "/workspace"],
+      ...["--ro-bind", PISTISD_FOLDER, "/opt/pistis", ...this.#workspaceMount()],
       ...["--bind", this.state, "/var/lib/pistisd", "--ro-bind", join(this.folder, "run"), "/run/pistis"],
       ...Object.entries(this.#guestEnvironment()).flatMap(([name, value]) => ["--setenv", name, value]),
       ...["--", ...prefix, `/opt/pistis/${program}`],
     ];
+  }
+
+  #workspaceMount(): string[] {
+    const { workspaceBytes } = this.options;
+    if (workspaceBytes === undefined) return ["--bind", this.workspace, "/workspace"];
+    return ["--size", String(workspaceBytes), "--tmpfs", "/workspace"];
+  }
+
+  #limits(): string[] {
+    const { processesMax } = this.options;
+    if (processesMax === undefined) return [];
+    const user = this.#giveAway();
+    const as = [`--reuid=${user}`, `--regid=${user}`, "--clear-groups"];
+    return ["setpriv", ...as, "prlimit", `--nproc=${processesMax}:${processesMax}`];
+  }
+
+  /** To a user of its own, so that sandboxes do not count each other's processes. */
+  #giveAway(): number {
+    const user = 100_000 + (process.pid % 100_000);
+    for (const folder of [this.folder, this.workspace, this.state, join(this.folder, "run")])
+      chownSync(folder, user, user);
+    chownSync(this.relay.options.socketPath, user, user);
+    return user;
   }
 
   #guestEnvironment(): Record<string, string> {
@@ -92,7 +141,6 @@ export class TestSandbox {
   }
 
   #environment(): NodeJS.ProcessEnv {
-    mkdirSync(this.state, { recursive: true });
     const paths = { PATH: process.env["PATH"], HOME: this.folder };
     if (this.options.isolated === true) return paths;
     return {
@@ -106,7 +154,8 @@ export class TestSandbox {
   }
 
   #token(): Record<string, string> {
-    return this.relay.tokenIsSpent ? {} : { PISTIS_JOIN_TOKEN: this.relay.options.joinToken };
+    const token = this.options.token ?? this.relay.options.joinToken;
+    return this.relay.tokenIsSpent ? {} : { PISTIS_JOIN_TOKEN: token };
   }
 }
 
@@ -138,8 +187,11 @@ export async function stopChild(child: ChildProcess | undefined): Promise<void> 
   await ended;
 }
 
-export function hasBwrap(): boolean {
-  return execFileSync("sh", ["-c", "command -v bwrap || true"], { encoding: "utf8" }).trim() !== "";
+/** The daemon itself, behind the entry that started it. */
+export function daemonPid(sandbox: TestSandbox): number {
+  const entry = sandbox.daemon?.pid ?? 0;
+  const children = readFileSync(`/proc/${entry}/task/${entry}/children`, "latin1").trim();
+  return children === "" ? entry : Number(children.split(" ")[0]);
 }
 
 /** Resident memory of a process in bytes. */
