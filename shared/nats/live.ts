@@ -55,8 +55,9 @@ export function openLiveSubscriber(options: { nats: NatsConnection }): LiveSubsc
     subscribe(session, onMessage) {
       const subscription = options.nats.subscribe(liveSessionSubject(session), {
         callback: (error, message) => {
+          if (error !== null) return;
           const from = message.subject.split(".")[1];
-          const parsed = error === null ? read(message.data) : undefined;
+          const parsed = read(message.data);
           if (parsed !== undefined && from !== undefined) onMessage(from, parsed);
         },
       });
