@@ -33,14 +33,17 @@ export class SessionRecord {
 
   /** Folds what is new. False when messages before these are missing: then `catchUp` has to read them. */
   absorb(messages: readonly LedgerMessage[]): boolean {
-    for (const message of messages) {
-      if (message.sequence <= this.#version.sequence) continue;
-      if (message.prev !== this.#version.hash) return false;
-      this.#state = message.events.reduce<Session>(evolve, this.#state);
-      this.#version = { sequence: message.sequence, hash: message.hash };
-      this.#lastMessageId = message.id;
-    }
-    for (const watcher of [...this.#watchers]) watcher();
+    const news = messages.filter(({ sequence }) => sequence > this.#version.sequence);
+    const isComplete = news.every((message) => this.#fold(message));
+    if (news.length > 0) for (const watcher of [...this.#watchers]) watcher();
+    return isComplete;
+  }
+
+  #fold(message: LedgerMessage): boolean {
+    if (message.prev !== this.#version.hash) return false;
+    this.#state = message.events.reduce<Session>(evolve, this.#state);
+    this.#version = { sequence: message.sequence, hash: message.hash };
+    this.#lastMessageId = message.id;
     return true;
   }
 

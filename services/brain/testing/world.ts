@@ -33,6 +33,8 @@ export class World {
   readonly ledger = memoryLedger();
   readonly leases = new MemoryLeases();
   readonly live: LiveMessage[] = [];
+  /** Called with every live message; tests wait here for output to appear. */
+  onLive: (message: LiveMessage) => void = () => undefined;
   readonly peers = new Map<string, SandboxPeer>();
   readonly config: PistisConfig;
   readonly #sessions = new Set<string>();
@@ -52,7 +54,7 @@ export class World {
       feed: this.ledger.feed,
       leases: this.leases.open(brainName),
       openLink,
-      live: { publish: (_session, message) => this.live.push(message) },
+      live: { publish: (_session, message) => this.#seeLive(message) },
       config: this.config,
       openTurns: async () => this.openTurns(),
       brainName,
@@ -60,6 +62,11 @@ export class World {
     });
     this.#brains.push(brain);
     return brain;
+  }
+
+  #seeLive(message: LiveMessage): void {
+    this.live.push(message);
+    this.onLive(message);
   }
 
   readonly openLink: OpenLink = (request) => {

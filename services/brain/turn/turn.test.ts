@@ -23,9 +23,8 @@ describe("a turn", () => {
   /** Waits until a command's output was seen live, so it runs. */
   async function heard(text: string): Promise<void> {
     await new Promise<void>((resolve) => {
-      world.live.push = (...messages) => {
-        for (const message of messages) if (message.kind === "output" && message.text.includes(text)) resolve();
-        return Array.prototype.push.apply(world.live, messages);
+      world.onLive = (message) => {
+        if (message.kind === "output" && message.text.includes(text)) resolve();
       };
     });
   }
