@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { connectSandbox } from "#shared/testing/sandbox-peer.ts";
 import { scriptedSandbox } from "#shared/testing/scripted-sandbox.ts";
-import { joinSandbox, linksTo, onlineSandbox, type RelayUnderTest, startRelayForTest } from "./testing.ts";
+import { joinSandbox, linksTo, onlineSandbox, type RelayUnderTest, startRelayForTest } from "./relay-under-test.ts";
 
 const excerpt = { headBytes: 1_000, tailBytes: 0 };
 const command = (callId: string) => ({ callId, command: "true", timeoutMs: 60_000, background: false, excerpt });

@@ -8,8 +8,8 @@ import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
 import { connectSandbox, type FrameSocket } from "#shared/testing/sandbox-peer.ts";
-import type { JoinReport } from "./join-reports.ts";
-import { type RelayDependencies, startRelay } from "./relay.ts";
+import type { JoinReport } from "../join-reports.ts";
+import { type RelayDependencies, startRelay } from "../relay.ts";
 
 export const adminKey = "the-admin-key-of-the-relay-tests";
 
