@@ -1,0 +1,14 @@
+import { ledgerAppendBench } from "./ledger-append.ts";
+import type { Row } from "./row.ts";
+import { largeOutputBench, roundTripBench, sandboxStartBench } from "./sandbox-link.ts";
+import { warmTurnBench } from "./warm-turn.ts";
+
+export type Bench = Readonly<{ name: string; run: () => Promise<Row[]> }>;
+
+export const benches: readonly Bench[] = [
+  { name: "warm-turn", run: warmTurnBench },
+  { name: "command-round-trip", run: roundTripBench },
+  { name: "large-output", run: largeOutputBench },
+  { name: "ledger-append", run: ledgerAppendBench },
+  { name: "sandbox-start", run: sandboxStartBench },
+];

@@ -1,0 +1,135 @@
+// A warm message to its first command, and fifty commands in one turn, with a model that needs no time: the whole
+// way through gateway, ledger, brain, relay and a local sandbox, beside the smallest agent there could be.
+
+import type { LedgerMessageView } from "#schemas/api/stream.ts";
+import { type ServedReply, startModelServer } from "#services/brain/testing/model-server.ts";
+import { type FollowedSession, openTestInstall, openTestSession } from "../testing/running-install.ts";
+import { bareAgent } from "./bare.ts";
+import { median, type Row, row } from "./row.ts";
+
+const WARM_TURNS = 40;
+const COMMANDS = 50;
+const CLOCK = "date +%s%N";
+
+type Step = "posted" | "turnStarted" | "modelAsked" | "toolStarted" | "commandRan" | "toolDone";
+type Times = Record<Step, number>;
+
+/** Wall-clock milliseconds, with the resolution of performance.now(). */
+const now = () => performance.timeOrigin + performance.now();
+
+export async function warmTurnBench(): Promise<Row[]> {
+  let script: string[] = [];
+  let askedAt = 0;
+  const models = await startModelServer((_request, count) => {
+    askedAt ||= now();
+    const command = script.shift();
+    return command === undefined ? said("done") : calls(command, count);
+  });
+  const install = await openTestInstall({
+    models: { bench: { api: "openai-compatible", model: "bench", baseUrl: models.url } },
+    defaultModel: "bench",
+  });
+  const bare = await bareAgent(`${models.url}/chat/completions`);
+  try {
+    const session = await openTestSession(install.server);
+    const turn = async (commands: string[]) => {
+      script = [...commands];
+      askedAt = 0;
+      return oneTurn(session, () => askedAt);
+    };
+    for (let warm = 0; warm < 5; warm++) await turn([CLOCK]);
+    const runs: Times[] = [];
+    for (let index = 0; index < WARM_TURNS; index++) runs.push(await turn([CLOCK]));
+    const bareMs: number[] = [];
+    for (let index = 0; index < WARM_TURNS; index++) bareMs.push(await bareMessage(bare.post));
+    const many = Array.from({ length: COMMANDS }, () => "true");
+    const perCommand: number[] = [];
+    for (let round = 0; round < 3; round++) perCommand.push((await commandsMs(session, () => turn(many))) / COMMANDS);
+    const barePerCommand: number[] = [];
+    for (let index = 0; index < COMMANDS; index++) barePerCommand.push(await elapsed(() => bare.post("true")));
+    await session.close();
+    return [
+      row(
+        "warm message → first command",
+        "ms",
+        { value: middle(runs, "posted", "commandRan", true), baseline: median(bareMs) },
+        { atMost: 10 },
+      ),
+      row("  turn started (seen by a client)", "ms", { value: middle(runs, "posted", "turnStarted", true) }),
+      row("  model asked", "ms", { value: middle(runs, "posted", "modelAsked", true) }),
+      row("  tool started (seen by a client)", "ms", { value: middle(runs, "posted", "toolStarted", true) }),
+      row("  command runs", "ms", { value: middle(runs, "posted", "commandRan", true) }),
+      row("  result stored (seen by a client)", "ms", { value: middle(runs, "posted", "toolDone", true) }),
+      row(
+        `per command, ${COMMANDS} in one turn`,
+        "ms",
+        { value: median(perCommand), baseline: median(barePerCommand) },
+        { atMost: 5 },
+      ),
+    ];
+  } finally {
+    await bare.close();
+    await install.close();
+    await models.close();
+  }
+}
+
+function middle(runs: readonly Times[], from: Step, to: Step, _fromPost: boolean): number {
+  return median(runs.map((times) => times[to] - times[from]));
+}
+
+async function oneTurn(session: FollowedSession, askedAt: () => number): Promise<Times> {
+  const turns = session.seen("TurnEnded").length;
+  const before = session.messages.length;
+  const posted = now();
+  await session.post("Go on.");
+  await session.event("TurnEnded", turns + 1);
+  const messages = session.messages.slice(before);
+  const at = (type: string) => arrival(session, messages, type);
+  const done = session.seen("ToolDone").at(-1);
+  return {
+    posted,
+    turnStarted: at("TurnStarted"),
+    modelAsked: askedAt(),
+    toolStarted: at("ToolStarted"),
+    commandRan: Number.parseInt(done?.text ?? "", 10) / 1e6,
+    toolDone: at("ToolDone"),
+  };
+}
+
+function arrival(session: FollowedSession, messages: readonly LedgerMessageView[], type: string): number {
+  const message = messages.find(({ events }) => events.some((event) => event.type === type));
+  const at = message && session.arrivals.get(message.sequence);
+  if (at === undefined) throw new Error(`The turn has no ${type}`);
+  return performance.timeOrigin + at;
+}
+
+/** From the first ToolStarted to the last ToolDone, as a client sees them. */
+async function commandsMs(session: FollowedSession, turn: () => Promise<Times>): Promise<number> {
+  const before = session.messages.length;
+  await turn();
+  const messages = session.messages.slice(before);
+  const last = messages.filter(({ events }) => events.some(({ type }) => type === "ToolDone")).at(-1);
+  const end = last && session.arrivals.get(last.sequence);
+  if (end === undefined) throw new Error("The turn has no ToolDone");
+  return performance.timeOrigin + end - arrival(session, messages, "ToolStarted");
+}
+
+async function bareMessage(post: (command: string) => Promise<string>): Promise<number> {
+  const start = now();
+  return Number.parseInt(await post(CLOCK), 10) / 1e6 - start;
+}
+
+async function elapsed(work: () => Promise<unknown>): Promise<number> {
+  const start = now();
+  await work();
+  return now() - start;
+}
+
+function calls(command: string, count: number): ServedReply {
+  return { kind: "reply", calls: [{ id: `call-${count}`, name: "bash", input: { command } }] };
+}
+
+function said(text: string): ServedReply {
+  return { kind: "reply", text };
+}

@@ -1,0 +1,84 @@
+// The lower half of the product alone: a relay, the local provider and links, with no ledger. For benches, and for
+// tests of what a hostile sandbox can do.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { relayPaths } from "#schemas/wire/relay-http.ts";
+import { openLocalProvider } from "#services/providers/local/local-provider.ts";
+import type { SandboxProvider, SandboxRef } from "#services/providers/provider.ts";
+import { startRelay } from "#services/relay/relay.ts";
+import { newId, newSecret, sha256 } from "#shared/ids/ids.ts";
+import type { SandboxLink } from "#shared/sandbox-link/link.ts";
+import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
+import { silentLog } from "#shared/service/log.ts";
+import { Resources } from "#shared/service/resources.ts";
+
+export const PISTISD_FOLDER = resolve(import.meta.dirname, "../../dist/pistisd");
+const JOIN_MS = 20_000;
+const TOKEN_LIFE_MS = 60_000;
+
+const SPEC = { image: null, memoryMiB: 2_048, cpuCores: 2, processesMax: 256, diskMiB: 4_096 };
+
+export type Sandboxes = Readonly<{
+  provider: SandboxProvider;
+  relayUrl: string;
+  adminKey: string;
+  /** Makes a sandbox and resolves when pistisd in it accepted the link. */
+  open: () => Promise<{ ref: SandboxRef; link: SandboxLink }>;
+  close: () => Promise<void>;
+}>;
+
+export async function openSandboxes(): Promise<Sandboxes> {
+  const resources = new Resources();
+  const folder = await mkdtemp(join(tmpdir(), "pistis-sandboxes-"));
+  resources.add("folder", folder, () => rm(folder, { recursive: true, force: true }));
+  const adminKey = newSecret();
+  const relaySocketPath = join(folder, "relay-socket", "relay.sock");
+  const relay = await startRelay({
+    host: "127.0.0.1",
+    port: 0,
+    socketPath: relaySocketPath,
+    adminKey,
+    stateFile: join(folder, "relay.json"),
+    reportJoined: async () => undefined,
+    log: silentLog,
+  });
+  resources.add("relay", relay, (it) => it.close());
+  const provider = await openLocalProvider({
+    stateDir: join(folder, "local"),
+    installId: newSecret(),
+    relaySocketPath,
+    pistisdFolder: PISTISD_FOLDER,
+    readOnly: {},
+    log: silentLog,
+  });
+  resources.add("provider", provider, (it) => it.close());
+  const openLink = openRelayLinks({ relayUrl: relay.url, adminKey, reattachMs: 5_000, log: silentLog });
+  const open = async () => {
+    const ref = { sandboxId: newId("sandbox"), session: newId("session"), generation: 1 };
+    const joinToken = await registerToken(relay.url, adminKey, ref);
+    await provider.create({ ...ref, taskId: newId("task"), spec: SPEC, joinToken });
+    resources.add("sandbox", ref, () => provider.destroy(ref));
+    const link = openLink({ sandboxId: ref.sandboxId, role: "brain", epoch: 1 });
+    resources.add("link", link, (it) => it.close());
+    await link.ready(JOIN_MS);
+    return { ref, link };
+  };
+  return { provider, relayUrl: relay.url, adminKey, open, close: () => resources.close() };
+}
+
+async function registerToken(relayUrl: string, adminKey: string, ref: SandboxRef): Promise<string> {
+  const token = newSecret();
+  const answer = await fetch(new URL(relayPaths.joinTokens, relayUrl), {
+    method: "POST",
+    headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
+    body: JSON.stringify({
+      sandboxId: ref.sandboxId,
+      generation: ref.generation,
+      tokenHash: sha256(token),
+      expiresAt: new Date(Date.now() + TOKEN_LIFE_MS).toISOString(),
+    }),
+  });
+  if (!answer.ok) throw new Error(`The relay answered ${answer.status} to a join token`);
+  return token;
+}
