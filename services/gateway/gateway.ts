@@ -62,10 +62,10 @@ export async function startGateway(
       checks: { database: database.ping, ...dependencies.checks },
       openapi: await readOpenapi(),
     };
-    const { server, url } = await listen({ host, port, adminToken, handlers: handlersOf(api), log });
-    resources.add("server", server, () => closeServer(server, limits.closeMs));
+    const listening = await listen({ host, port, adminToken, handlers: handlersOf(api), log });
+    resources.add("server", listening, () => closeServer(listening, limits.closeMs));
     resources.add("streams", streams, endStreams);
-    return { name: "gateway", url, close: () => resources.close() };
+    return { name: "gateway", url: listening.url, close: () => resources.close() };
   } catch (error) {
     await resources.close();
     throw error;

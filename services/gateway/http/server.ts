@@ -1,11 +1,14 @@
 // The HTTP server: express under a node server that can be closed.
 import { once } from "node:events";
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import express, { type Express } from "express";
+import { Fatal } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import { errorHandler, sendError } from "./answer-error.ts";
 import { adminOnly, hostCheck, noHead, quietResponses, securityHeaders } from "./guard.ts";
 import { type Handlers, mount } from "./mount.ts";
+
+export type Listening = Readonly<{ server: Server; inHand: ReadonlySet<ServerResponse>; url: string }>;
 
 export type ServerOptions = Readonly<{ host: string; port: number; adminToken: string; handlers: Handlers; log: Log }>;
 
@@ -30,23 +33,37 @@ export function expressApp({ host, adminToken, handlers, log }: Omit<ServerOptio
   return app;
 }
 
-/** Resolves when it listens. Rejects when the address is taken. */
-export async function listen(options: ServerOptions): Promise<{ server: Server; url: string }> {
+/** Resolves when it listens. Throws Fatal `gateway_cannot_listen` when the address is taken or not this machine's. */
+export async function listen(options: ServerOptions): Promise<Listening> {
   const server = createServer({ requestTimeout: REQUEST_MS, keepAliveTimeout: KEEP_ALIVE_MS }, expressApp(options));
+  const inHand = new Set<ServerResponse>();
+  server.on("request", (_request, response) => {
+    inHand.add(response);
+    response.once("close", () => inHand.delete(response));
+  });
   server.listen(options.port, options.host);
-  await once(server, "listening");
+  await once(server, "listening").catch((cause: unknown) => {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Fatal("gateway_cannot_listen", `The HTTP API cannot listen: ${reason}`, {
+      cause,
+      next: "Choose another port (server.port in pistis.json, or --port), or stop what already listens there.",
+    });
+  });
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : options.port;
   const name = options.host.includes(":") ? `[${options.host}]` : options.host;
-  return { server, url: `http://${name}:${port}` };
+  return { server, inHand, url: `http://${name}:${port}` };
 }
 
 /** Takes no new request, waits for those in hand, and cuts what is not done after `closeMs`. */
-export async function closeServer(server: Server, closeMs: number): Promise<void> {
+export async function closeServer({ server, inHand }: Listening, closeMs: number): Promise<void> {
   const closed = once(server, "close");
   server.close();
-  server.closeIdleConnections();
+  const answered = [...inHand].map((response) => new Promise((resolve) => response.once("close", resolve)));
   const cut = setTimeout(() => server.closeAllConnections(), closeMs);
+  await Promise.race([Promise.all(answered), closed]);
+  // Clients open connections ahead of need: one that has asked nothing holds up nobody.
+  server.closeAllConnections();
   await closed;
   clearTimeout(cut);
 }
