@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { connect } from "node:net";
 import { expect } from "chai";
@@ -133,6 +134,22 @@ describe("the gateway's door", () => {
   it("serves the OpenAPI document", async () => {
     const document = await (await raw("/v1/openapi.json")).json();
     expect(document).to.include({ openapi: "3.1.0" });
+  });
+
+  it("says what to do when its address is taken", async () => {
+    const { port } = new URL(gateway.url);
+    const failure = await world.gateway({ port: Number(port) }).catch((error: unknown) => error);
+    expect(failure).to.have.property("code", "gateway_cannot_listen");
+    expect(failure).to.have.property("next").that.contains("server.port");
+  });
+
+  it("stops at once though clients hold connections on which they ask nothing", async () => {
+    const stopping = await world.gateway({ limits: { closeMs: 600_000 } });
+    const { hostname, port } = new URL(stopping.url);
+    const socket = connect({ host: hostname, port: Number(port) });
+    await once(socket, "connect");
+    await stopping.call("GET", "/healthz");
+    await Promise.all([once(socket.resume(), "close"), stopping.close()]);
   });
 
   it("tells the caller nothing of what went wrong inside", async () => {

@@ -184,6 +184,21 @@ describe("the gateway's sessions", () => {
     expect(texts).to.deep.equal(["1", "2", "3", "4", "5", "6"]);
   });
 
+  it("C138: leaves out nothing of the ledger where the mirror has a hole", async () => {
+    const { session } = await create();
+    for (const text of ["1", "2", "3", "4"]) await post(session.id, { text });
+    await world.project(session.id);
+    const { messages } = await world.ledger.open("gateway").read(session.id);
+    const [first, , lost] = messages.map(({ sequence }) => sequence);
+    await world.database.pool.query("delete from ledger_message where sequence = $1", [lost]);
+    for (const after of [0, first]) {
+      const path = pathTo("events", { sessionId: session.id }, { after });
+      const page = eventsPage.parse((await gateway.call("GET", path)).json);
+      const expected = messages.map(({ sequence }) => sequence).filter((sequence) => sequence > (after ?? 0));
+      expect(page.messages.map(({ sequence }) => sequence)).to.deep.equal(expected);
+    }
+  });
+
   it("ends a page early when its messages are large", async () => {
     const { session } = await create();
     const texts = Array.from({ length: 11 }, (_, index) => `${index}${"x".repeat(999_000)}`);

@@ -153,6 +153,34 @@ describe("the projector", () => {
     expect(await tables()).to.deep.equal(before);
   });
 
+  it("loses nothing when the read models are rebuilt while a projector goes on", async () => {
+    const messages = await someSessions();
+    await applyBatch(fresh(), messages.slice(0, 3));
+    const projector = fresh();
+    await Promise.all([
+      rebuildReadModels({ database, blobs: memoryBlobs(), shards: SHARDS }),
+      applyBatch(projector, messages.slice(3, 6)),
+      rebuildReadModels({ database, blobs: memoryBlobs(), shards: SHARDS }),
+    ]);
+    await applyBatch(projector, messages.slice(6));
+    const raced = await tables();
+    await database.pool.query("truncate ledger_message, session_overview, applied_sequence");
+    await applyBatch(fresh(), messages);
+    expect(raced).to.deep.equal(await tables());
+  });
+
+  it("changes nothing when a rebuild fails", async () => {
+    await applyBatch(fresh(), await someSessions());
+    await database.pool.query("update ledger_message set message = 'no json' where sequence = 9");
+    const before = await tables();
+    const outcome = await rebuildReadModels({ database, blobs: memoryBlobs(), shards: SHARDS }).then(
+      () => "rebuilt",
+      () => "refused",
+    );
+    expect(outcome).to.equal("refused");
+    expect(await tables()).to.deep.equal(before);
+  });
+
   it("C136: pages through the sessions, the one written to last first, each once", async () => {
     await applyBatch(fresh(), await someSessions());
     const seen: string[] = [];

@@ -41,6 +41,7 @@ export type World = Readonly<{
 }>;
 
 export type GatewayOptions = Readonly<{
+  port?: number;
   limits?: Partial<GatewayLimits>;
   openLink?: OpenLink;
   ledger?: Ledger;
@@ -75,6 +76,7 @@ export async function openWorld(): Promise<World> {
 async function start(
   { ledger, database, live }: Pick<World, "ledger" | "database" | "live">,
   {
+    port = 0,
     limits = {},
     openLink = noLink,
     ledger: own,
@@ -86,7 +88,7 @@ async function start(
   const note = (_fields: object, text: string) => void logged.push(text);
   const { url, close } = await startGateway({
     host: "127.0.0.1",
-    port: 0,
+    port,
     adminToken: TOKEN,
     ledger: own ?? ledger.open("gateway"),
     feed,

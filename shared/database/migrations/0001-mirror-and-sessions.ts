@@ -10,7 +10,7 @@ export class MirrorAndSessions extends Migration {
         at timestamptz(3) not null,
         primary key (session, sequence)
       )`);
-    // A message is already compressed as well as it gets once it is large; reads of whole sessions are what counts.
+    // Not compressed: that would take time on the way of every append and of every session that is opened.
     this.addSql("alter table ledger_message alter column message set storage external");
     this.addSql("create unique index ledger_message_sequence on ledger_message (sequence)");
     this.addSql(`
