@@ -11,7 +11,9 @@ import { shown, shownLine } from "../terminal/untrusted.ts";
 import { closingLine, noteOf, outcomeText } from "./wording.ts";
 
 const OUTPUT_KEPT_CHARACTERS_MAX = 64 * 1024;
+const OUTPUT_LINES_MAX = 400;
 const RESULT_LINES_MAX = 12;
+const TOLD_REPLIES_MAX = 100;
 const MESSAGE_LINES_MAX = 6;
 
 type Call = { title: string; live: string; skippedBytes: number };
@@ -25,14 +27,17 @@ export type Transcript = Readonly<{
 type State = {
   readonly terminal: Terminal;
   readonly page: Page;
+  /** What the live stream said of replies that the ledger has not yet told. */
   replies: Map<string, string>;
+  /** Replies that the ledger has told: live text that comes after that is late. */
+  told: Set<string>;
   calls: Map<string, Call>;
   lastProgress: string;
 };
 
 export function newTranscript(terminal: Terminal): Transcript {
   const page = newPage(terminal);
-  const state: State = { terminal, page, replies: new Map(), calls: new Map(), lastProgress: "" };
+  const state: State = { terminal, page, replies: new Map(), told: new Set(), calls: new Map(), lastProgress: "" };
   return {
     ledger: (message) => {
       for (const event of message.events) tellEvent(state, event);
@@ -45,6 +50,7 @@ export function newTranscript(terminal: Terminal): Transcript {
 function tellLive(state: State, message: LiveMessage): void {
   switch (message.kind) {
     case "text-delta":
+      if (state.told.has(message.replyId)) break;
       state.replies.set(message.replyId, (state.replies.get(message.replyId) ?? "") + message.text);
       state.page.say(message.replyId, shown(message.text));
       break;
@@ -114,12 +120,19 @@ function tellReply(state: State, reply: EventOf<"ModelReplied">["data"]): void {
   const text = reply.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("");
   const live = state.replies.get(reply.replyId) ?? "";
   state.replies.delete(reply.replyId);
+  remember(state.told, reply.replyId);
   if (text.startsWith(live)) state.page.say(reply.replyId, shown(text.slice(live.length)));
   else state.page.say(`${reply.replyId} whole`, shown(text));
   for (const part of reply.content) {
     if (part.type !== "tool-call") continue;
     state.calls.set(part.callId, { title: titleOf(part.tool, part.input), live: "", skippedBytes: 0 });
   }
+}
+
+function remember(told: Set<string>, replyId: string): void {
+  told.add(replyId);
+  const [oldest] = told;
+  if (told.size > TOLD_REPLIES_MAX && oldest !== undefined) told.delete(oldest);
 }
 
 function tellCall(state: State, callId: string, tool: string): void {
@@ -141,12 +154,13 @@ function outputIn({ text, output }: EventOf<"ToolDone">["data"]): string {
   return output === undefined ? text : text.replace(/\n?\[[^\n]*\]$/, "");
 }
 
-/** Without a live copy: the first lines of what the model is given. */
+/** Without a live copy: the first lines of what the model is given, of a command's output nearly all. */
 function tellExcerpt(state: State, done: EventOf<"ToolDone">["data"]): void {
   const lines = shown(outputIn(done), state.terminal.coloured).trimEnd().split("\n");
   if (lines.length === 1 && lines[0] === "") return;
-  for (const part of lines.slice(0, RESULT_LINES_MAX)) state.page.line(`  ${part}`);
-  if (lines.length > RESULT_LINES_MAX) state.page.note(`… ${lines.length - RESULT_LINES_MAX} more lines`);
+  const linesMax = done.output === undefined ? RESULT_LINES_MAX : OUTPUT_LINES_MAX;
+  for (const part of lines.slice(0, linesMax)) state.page.line(`  ${part}`);
+  if (lines.length > linesMax) state.page.note(`… ${lines.length - linesMax} more lines`);
 }
 
 /** The live copy may lack its end, when the ledger was faster. */
