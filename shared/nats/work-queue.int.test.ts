@@ -144,6 +144,23 @@ describe("work queues in JetStream", () => {
     await worker.close();
   });
 
+  it("C140: goes on after the server was killed, with what was stored before", async () => {
+    const seen = collector<string>(3);
+    const worker = await receive(async (item) => seen.add(item.taskId));
+    await send("tsk_before");
+    await nats.killAndStart();
+    for (const id of ["tsk_after1", "tsk_after2"]) await sendUntilStored(id);
+    expect(new Set(await seen.all)).to.deep.equal(new Set(["tsk_before", "tsk_after1", "tsk_after2"]));
+    await worker.close();
+  });
+
+  async function sendUntilStored(id: string): Promise<void> {
+    await send(id).catch((error: unknown) => {
+      if (error instanceof Retryable) return sendUntilStored(id);
+      throw error;
+    });
+  }
+
   async function parkedMessages() {
     const arrived = Promise.withResolvers<object>();
     const subscription = edge.subscribe("parked.>", {

@@ -149,17 +149,26 @@ async function next(consumer: Consumer, closing: AbortSignal): Promise<JsMsg | u
   }
 }
 
+/** An acknowledgement that does not get through throws: the item comes again, to a handler that expects that. */
 async function settle<Item>(message: JsMsg, work: Work<Item>): Promise<void> {
   const alive = setInterval(() => message.working(), ACK_WAIT_MS / 3);
   try {
-    if (message.info.deliveryCount > ATTEMPTS_MAX) throw tooManyAttempts();
-    await work.handle(readItem(message, work), work.closing);
-    await message.ackAck();
-  } catch (error) {
-    if (error instanceof Retryable) return again(message, error, work);
-    await park(message, failureOf(error), work);
+    const error = await failureOfHandling(message, work);
+    if (error === undefined) await message.ackAck();
+    else if (error instanceof Retryable) again(message, error, work);
+    else await park(message, failureOf(error), work);
   } finally {
     clearInterval(alive);
+  }
+}
+
+async function failureOfHandling<Item>(message: JsMsg, work: Work<Item>): Promise<unknown> {
+  try {
+    if (message.info.deliveryCount > ATTEMPTS_MAX) throw tooManyAttempts();
+    await work.handle(readItem(message, work), work.closing);
+    return undefined;
+  } catch (error) {
+    return error;
   }
 }
 
@@ -187,7 +196,7 @@ async function park<Item>(message: JsMsg, failure: Failure, work: Work<Item>): P
   const msgID = `parked-${stream}-${sequence}`;
   await work.jetstream.publish(parkedSubject(stream, consumer), message.data, { msgID, headers: why });
   work.log.error({ stream, consumer, sequence, attempt, failure }, "A work item is parked");
-  message.term(failure.code);
+  await message.ackAck();
 }
 
 function placeOf(message: JsMsg): { sequence: number; attempt: number } {
