@@ -51,6 +51,11 @@ export function evolveRepositoryCopy(event: RepositoryCopyEvent): RepositoryCopy
   return { status: "failed", generation, failure: event.data.failure };
 }
 
+/** The publisher tries a copy that failed again when the sandbox joins and when a turn starts. */
+export function copyAgain(copy: RepositoryCopy): RepositoryCopy {
+  return copy.status === "failed" ? { status: "awaited" } : copy;
+}
+
 /** What the model has to be told when `joined` takes the place of the sandbox that it worked in (C13). */
 export function sandboxNotice(lastSeen: LastSeen, joined: { generation: number; bootId: string }): string | undefined {
   if (lastSeen === undefined) return undefined;

@@ -8,6 +8,7 @@ import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { RepositorySource } from "#schemas/ledger/parts.ts";
 import { type History, type Json, withEntry } from "./history.ts";
 import {
+  copyAgain,
   evolveRepositoryCopy,
   evolveSandbox,
   type LastSeen,
@@ -49,12 +50,17 @@ type Facts = Readonly<{
   sandbox: Sandbox;
   lastSeen: LastSeen;
   repositoryCopy: RepositoryCopy;
+  /** Calls in the sandbox's present boot that were told to stop and may still run (C68). */
+  unstopped: readonly string[];
   endRequested: boolean;
 }>;
 
 export type Idle = Facts & Readonly<{ status: "idle" }>;
 export type Working = Facts & Readonly<{ status: "working"; turn: Turn }>;
 export type Session = Readonly<{ status: "absent" }> | Idle | Working | Readonly<{ status: "ended" }>;
+
+/** Reason of a ToolOutcomeUnknown: Stop was pressed and the sandbox did not confirm that the call ended. */
+export const STOP_UNCONFIRMED = "stop_unconfirmed";
 
 export const initialState: Session = { status: "absent" };
 
@@ -123,6 +129,7 @@ function created(data: EventOf<"SessionCreated">["data"]): Session {
     sandbox: { status: "absent" },
     lastSeen: undefined,
     repositoryCopy: { status: "awaited" },
+    unstopped: [],
     endRequested: false,
   };
 }
@@ -134,9 +141,10 @@ function isAboutSandbox(event: PistisEvent): event is SandboxEvent {
 function withSandbox<Open extends Idle | Working>(session: Open, event: SandboxEvent): Open {
   const sandbox = evolveSandbox(session.sandbox, event);
   if (event.type !== "SandboxJoined") return { ...session, sandbox };
+  const joined = { ...session, sandbox, unstopped: [], repositoryCopy: copyAgain(session.repositoryCopy) };
   const text = sandboxNotice(session.lastSeen, event.data);
-  if (text === undefined) return { ...session, sandbox };
-  return { ...session, sandbox, lastSeen: undefined, history: withEntry(session.history, { kind: "notice", text }) };
+  if (text === undefined) return joined;
+  return { ...joined, lastSeen: undefined, history: withEntry(session.history, { kind: "notice", text }) };
 }
 
 function turnStarted(session: Idle | Working, data: EventOf<"TurnStarted">["data"]): Session {
@@ -151,7 +159,8 @@ function turnStarted(session: Idle | Working, data: EventOf<"TurnStarted">["data
     calls: [],
     interruptRequested: false,
   };
-  return { ...delivered(session, messageIds), status: "working", epoch, turn };
+  const repositoryCopy = copyAgain(session.repositoryCopy);
+  return { ...delivered(session, messageIds), repositoryCopy, status: "working", epoch, turn };
 }
 
 function delivered<Open extends Idle | Working>(session: Open, messageIds: readonly string[]): Open {
@@ -194,7 +203,9 @@ function closed(session: Working, event: CallEndEvent): Session {
   const { callId, text } = event.data;
   const calls = session.turn.calls.map((call): Call => (call.callId === callId ? { ...call, status: "closed" } : call));
   const history = withEntry(session.history, { kind: "result", callId, text, failed: hasFailed(event) });
-  return { ...session, history, turn: { ...session.turn, calls } };
+  const isUnstopped = event.type === "ToolOutcomeUnknown" && event.data.reason === STOP_UNCONFIRMED;
+  const unstopped = isUnstopped ? [...session.unstopped, callId] : session.unstopped;
+  return { ...session, history, unstopped, turn: { ...session.turn, calls } };
 }
 
 function hasFailed(event: CallEndEvent): boolean {

@@ -12,7 +12,7 @@ import { PeerProcess } from "./peer-process.ts";
 
 export type PeerEvent = Readonly<{ op: string; callId?: string; epoch: number }>;
 type Plain<O extends "exec" | "attach"> = Omit<RequestOf<O>, "op" | "stream">;
-type Kept = { process?: PeerProcess; barred: boolean };
+type Kept = { process?: PeerProcess; barred: boolean; background?: boolean };
 
 export class SandboxPeer {
   readonly sandboxId: string;
@@ -157,7 +157,7 @@ async function exec(peer: SandboxPeer, request: Plain<"exec">, options?: ExecOpt
   if (kept !== undefined) throw new Refusal(WireCode.callSeen, `${request.callId} ran already`);
   const cwd = peer.path(request.cwd ?? "/workspace");
   const process = new PeerProcess({ ...request, cwd }, options?.onOutput);
-  peer.calls.set(request.callId, { process, barred: false });
+  peer.calls.set(request.callId, { process, barred: false, background: request.background });
   return request.background ? process.inBackground() : process.ended;
 }
 
@@ -171,7 +171,7 @@ async function attach(peer: SandboxPeer, request: Plain<"attach">, options?: Exe
   if (output.byteLength > request.from) {
     await options?.onOutput?.({ position: request.from, bytes: output.subarray(request.from) });
   }
-  return { state: "finished", result: await kept.process.ended };
+  return { state: "finished", result: kept.background ? kept.process.inBackground() : await kept.process.ended };
 }
 
 function processes(peer: SandboxPeer) {

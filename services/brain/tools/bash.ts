@@ -23,6 +23,7 @@ export function bashTool({ commandMsDefault, commandMsMax }: CommandLimits, fold
       "Run a shell command in the sandbox. Standard input is closed and there is no terminal, editor or pager. Standard output and error come back together: the start and the end when there is much of it.",
     effect: "runs",
     input,
+    inBackground: ({ background }) => background ?? false,
     run: async (call, place: ToolPlace) => {
       const result = await place.link.exec(
         {

@@ -26,7 +26,12 @@ export type ToolResult = Readonly<{
 }>;
 
 export type Accepted =
-  | Readonly<{ status: "accepted"; run: (place: ToolPlace) => Promise<ToolResult> }>
+  | Readonly<{
+      status: "accepted";
+      /** The call ends while what it started goes on, and so does the output. */
+      inBackground: boolean;
+      run: (place: ToolPlace) => Promise<ToolResult>;
+    }>
   | Readonly<{ status: "refused"; message: string }>;
 
 export type Tool = Readonly<{
@@ -40,6 +45,7 @@ export type ToolDefinition<Input extends z.ZodType> = Readonly<{
   description: string;
   effect: Effect;
   input: Input;
+  inBackground?: (input: z.output<Input>) => boolean;
   run: (input: z.output<Input>, place: ToolPlace) => Promise<ToolResult>;
 }>;
 
@@ -54,8 +60,9 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
   };
 }
 
-function accept<Input extends z.ZodType>({ input: schema, run }: ToolDefinition<Input>, input: Json): Accepted {
-  const parsed = schema.safeParse(input);
+function accept<Input extends z.ZodType>(definition: ToolDefinition<Input>, input: Json): Accepted {
+  const parsed = definition.input.safeParse(input);
   if (!parsed.success) return { status: "refused", message: z.prettifyError(parsed.error) };
-  return { status: "accepted", run: (place) => run(parsed.data, place) };
+  const inBackground = definition.inBackground?.(parsed.data) ?? false;
+  return { status: "accepted", inBackground, run: (place) => definition.run(parsed.data, place) };
 }

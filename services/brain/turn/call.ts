@@ -2,7 +2,7 @@
 import { Refusal } from "#shared/errors/errors.ts";
 import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { CallEnd } from "../session/decide.ts";
-import type { Call } from "../session/session.ts";
+import { type Call, type Session, STOP_UNCONFIRMED } from "../session/session.ts";
 import { clipped } from "../tools/excerpt.ts";
 import type { Effect, ToolResult } from "../tools/tool.ts";
 import type { TurnContext } from "./context.ts";
@@ -67,6 +67,7 @@ export async function observed(
 async function stoppable(context: TurnContext, target: Target, execution: Promise<ToolResult>): Promise<ToolResult> {
   const { abandon, halt } = context.signals;
   const cut = Promise.withResolvers<never>();
+  const boot = bootOf(context.record.state);
   let timer: NodeJS.Timeout | undefined;
   const onAbandon = () => cut.reject(abandon.reason);
   const onHalt = () => {
@@ -74,6 +75,9 @@ async function stoppable(context: TurnContext, target: Target, execution: Promis
     timer = setTimeout(() => cut.reject(new StopUnconfirmed("Not confirmed in time")), STOP_MS_MAX);
     if (target.effect === "runs") stop(context, target);
   };
+  const unwatch = context.record.watch((state) => {
+    if (isBootOver(state, boot)) cut.reject(new SandboxLost("restarted", "The sandbox's processes are gone"));
+  });
   abandon.addEventListener("abort", onAbandon, { once: true });
   halt.addEventListener("abort", onHalt, { once: true });
   if (abandon.aborted) onAbandon();
@@ -81,10 +85,20 @@ async function stoppable(context: TurnContext, target: Target, execution: Promis
   try {
     return await Promise.race([execution, cut.promise]);
   } finally {
+    unwatch();
     clearTimeout(timer);
     abandon.removeEventListener("abort", onAbandon);
     halt.removeEventListener("abort", onHalt);
   }
+}
+
+function bootOf(state: Session): string | undefined {
+  return state.status === "working" && state.sandbox.status === "up" ? state.sandbox.bootId : undefined;
+}
+
+/** The provider said that the sandbox's processes are gone, or another boot joined: no answer can come any more. */
+function isBootOver(state: Session, boot: string | undefined): boolean {
+  return state.status === "working" && boot !== undefined && bootOf(state) !== boot;
 }
 
 function stop({ log, record }: TurnContext, { call, link }: Target): void {
@@ -102,7 +116,7 @@ function endOf(context: TurnContext, target: Target, ended: { error: unknown; du
   }
   if (error instanceof SandboxLost || error instanceof StopUnconfirmed) context.workplace.doubt();
   if (error instanceof StopUnconfirmed) {
-    return unknown(callId, "stop_unconfirmed", "Stop was pressed and the sandbox did not confirm that it ended.");
+    return unknown(callId, STOP_UNCONFIRMED, "Stop was pressed and the sandbox did not confirm that it ended.");
   }
   if (error instanceof CallNotRun) return notRun(callId, "never_seen", "This call did not run and never will.");
   if (error instanceof SandboxLost) return lost(target, error);

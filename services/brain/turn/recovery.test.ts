@@ -60,6 +60,18 @@ describe("taking a turn over", () => {
     expect(ops(peer, "exec").map(({ epoch }) => epoch)).to.deep.equal([1, 2]);
   });
 
+  it("takes over the handle of a background command that goes on", async () => {
+    const { id, peer } = await session();
+    const call = { callId: newId("call"), tool: "bash", input: { command: "sleep 1000", background: true } };
+    const link = peer.openLink({ sandboxId: peer.sandboxId, role: "brain", epoch: 1 });
+    const request = { callId: call.callId, command: "sleep 1000", timeoutMs: 60_000, background: true };
+    await link.exec({ ...request, excerpt: { headBytes: 10, tailBytes: 10 } });
+    await world.leaveOpenCalls(id, call);
+    await world.startBrain();
+    const { outcome } = (await world.first(id, "ToolDone")).data;
+    expect(outcome).to.deep.equal({ status: "background", handle: call.callId });
+  });
+
   it("C24: says that a call which never arrived did not run", async () => {
     const { id, peer } = await session();
     await world.leaveOpenCalls(id, bash("echo hello"));

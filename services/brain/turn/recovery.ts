@@ -45,9 +45,16 @@ function ask(context: TurnContext, target: { call: Started; link: SandboxLink; e
   const { call, link, effect } = target;
   return observed(context, target, async (onOutput) => {
     await link.ready(context.config.recovery.reattachMs);
-    const answer = await link.attach({ callId: call.callId, excerpt: EXCERPT, from: 0 }, { onOutput });
+    const asked = { callId: call.callId, excerpt: EXCERPT, from: 0 };
+    const answer = await link.attach(asked, isInBackground(context, call) ? {} : { onOutput });
     return resultOf(answer, effect, call.callId);
   });
+}
+
+/** Its output goes on after its answer, so it is not waited for. */
+function isInBackground({ tools }: TurnContext, call: Started): boolean {
+  const accepted = tools.get(call.tool)?.accept(call.input);
+  return accepted?.status === "accepted" && accepted.inBackground;
 }
 
 function resultOf(answer: AttachResult, effect: Effect, callId: string): ToolResult {
@@ -65,6 +72,10 @@ function resultOf(answer: AttachResult, effect: Effect, callId: string): ToolRes
 function fileResult({ result: { outcome } }: Extract<AttachResult, { state: "finished" }>): ToolResult {
   if (outcome.status === "exited" && outcome.exitCode === 0) {
     return { outcome: { status: "ok" }, text: "Done. (The sandbox confirmed it after the brain was replaced.)" };
+  }
+  // A file is replaced whole or not at all: one whose content did not arrive completely was not touched.
+  if (outcome.status === "failed" && outcome.failure.code === "internal") {
+    throw new CallNotRun("The connection ended before the change was complete");
   }
   if (outcome.status === "failed") {
     return { outcome, text: `Failed (${outcome.failure.code}): ${outcome.failure.message}` };

@@ -90,6 +90,7 @@ async function turn(
     config,
     signal: AbortSignal.any([signals.abandon, halt.signal, over.signal]),
     onWait: (what) => live.progress("sandbox", what),
+    onLeftover: (callId, error) => log.warn({ session: record.session, callId, err: error }, "a call was not stopped"),
   });
   const tools = openToolbox(config.limits, owned.repository === undefined ? WORKSPACE : REPOSITORY_FOLDER);
   const model = await modelOf(dependencies.models, owned.model);
@@ -103,7 +104,7 @@ async function turn(
   }
 }
 
-/** A model that cannot be had fails the turn at its first request, as any other failure of a model does. */
+/** A model that cannot be had fails the turn at its first request, like every failure of a model. */
 async function modelOf(models: Models, name: string): Promise<Model> {
   return models.get(name).catch((error: unknown) => failedModel(name, error));
 }

@@ -107,6 +107,33 @@ describe("a turn", () => {
     expect((await world.first(session, "TurnEnded")).data.reason).to.equal("interrupted");
   });
 
+  it("C68: tells what Stop could not reach to stop, as soon as the sandbox answers again", async () => {
+    const session = await running("$ echo waiting; sleep 1000");
+    await heard("waiting");
+    const peer = await world.peerOf(session);
+    const { callId } = (await world.first(session, "ToolStarted")).data;
+    peer.goOffline();
+    await world.interrupt(session);
+    await world.first(session, "TurnEnded");
+    peer.giveUp("unreachable");
+    peer.comeBack();
+    await world.post(session, "$ echo new");
+    await world.first(session, "TurnEnded", 1);
+    expect((await peer.calls.get(callId)?.process?.ended)?.outcome.status).to.equal("stopped");
+  });
+
+  it("closes a call as soon as the provider says that the sandbox's processes are gone", async () => {
+    const session = await running("$ echo waiting; sleep 1000\n$ echo after");
+    await heard("waiting");
+    const peer = await world.peerOf(session);
+    peer.goOffline();
+    const sandbox = { sandboxId: peer.sandboxId, generation: 1 };
+    await world.append("scheduler", session, { type: "SandboxStopped", data: { ...sandbox, reason: "crash" } });
+    expect((await world.first(session, "ToolOutcomeUnknown")).data.reason).to.equal("sandbox_restarted");
+    expect((await world.first(session, "SandboxNeeded", 1)).data.reason).to.equal("stopped");
+    expect((await world.first(session, "ToolDone")).data.text).to.contain("after");
+  });
+
   it("gives a steering message to the model at its next step, and a queued one to the next turn", async () => {
     const session = await running(UNTIL_GO);
     await heard("waiting");

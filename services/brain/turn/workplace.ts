@@ -11,6 +11,8 @@ export type Bench = Readonly<{ link: SandboxLink; sandboxId: string }>;
 type Ready = Extract<Place, { status: "ready" }>;
 type Opened = { readonly place: Ready; readonly link: SandboxLink; answered: boolean };
 
+const LEFTOVER_GRACE_MS = 1_000;
+
 type Dependencies = Readonly<{
   record: SessionRecord;
   epoch: number;
@@ -19,6 +21,8 @@ type Dependencies = Readonly<{
   /** Aborts when the turn does not need the sandbox any more. */
   signal: AbortSignal;
   onWait: (what: string) => void;
+  /** A call of an earlier turn could not be told to stop. */
+  onLeftover: (callId: string, error: unknown) => void;
 }>;
 
 export class Workplace {
@@ -75,6 +79,7 @@ export class Workplace {
       const place = await this.#usable();
       const open = this.#linkTo(place);
       if (await this.#answers(open.link, this.#dependencies.config.recovery.reattachMs)) {
+        this.#stopLeftovers(open.link);
         open.answered = true;
         return { link: open.link, sandboxId: place.sandboxId };
       }
@@ -132,6 +137,13 @@ export class Workplace {
     } catch (error) {
       if (error instanceof SandboxLost) return false;
       throw error;
+    }
+  }
+
+  /** What Stop could not reach is told again, ahead of every new command on the same link (C68). */
+  #stopLeftovers(link: SandboxLink): void {
+    for (const callId of working(this.#dependencies.record.state).unstopped) {
+      link.stop(callId, LEFTOVER_GRACE_MS).catch((error: unknown) => this.#dependencies.onLeftover(callId, error));
     }
   }
 
