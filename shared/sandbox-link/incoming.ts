@@ -95,16 +95,16 @@ export class Incoming {
     this.#allowance -= length;
     this.#arrived = position + length;
     this.#keep(position, bytes);
-    this.#wake?.();
+    this.#notify();
   }
 
   /** The next bytes; undefined at the end. Throws what the stream failed with. */
   async take(): Promise<OutputChunk | undefined> {
+    this.#payCredit();
     while (this.#queue.length === 0 && this.#status === "open") {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
-      this.#wake = undefined;
     }
     const piece = this.#queue.shift();
     if (piece !== undefined) return this.#hand(piece);
@@ -125,7 +125,7 @@ export class Incoming {
     if (this.#status !== "open") return;
     this.#status = "ended";
     this.#checkEnd();
-    this.#wake?.();
+    this.#notify();
   }
 
   fail(error: Error): void {
@@ -133,13 +133,19 @@ export class Incoming {
     this.#status = "failed";
     this.#error = error;
     this.#queue.length = 0;
-    this.#wake?.();
+    this.#notify();
   }
 
   #checkEnd(): void {
     if (!this.#endIsKnown || this.#arrived === this.#end) return;
     const text = `The stream ended at ${this.#arrived}, not at ${this.#end}`;
     this.fail(new Retryable("changed_while_read", text, { retryAfterMs: 1_000, next: "Read it again." }));
+  }
+
+  #notify(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
   }
 
   #place(position: number): void {
@@ -165,14 +171,17 @@ export class Incoming {
     this.#queue.push({ position, bytes: room.subarray(0, bytes.byteLength), room });
   }
 
+  /** Whoever comes for more is done with what was handed out before. */
+  #payCredit(): void {
+    if (this.#owed < GRANT_BYTES_MIN || this.#status !== "open") return;
+    this.#allowance += this.#owed;
+    this.#grant(this.#owed);
+    this.#owed = 0;
+  }
+
   #hand({ position, bytes }: Piece): OutputChunk {
     this.#taken = position + bytes.byteLength;
     this.#owed += bytes.byteLength;
-    if (this.#owed >= GRANT_BYTES_MIN && this.#status === "open") {
-      this.#allowance += this.#owed;
-      this.#grant(this.#owed);
-      this.#owed = 0;
-    }
     return { position, bytes };
   }
 }

@@ -25,6 +25,7 @@ export async function writeFile(
   let sending: Promise<void> = Promise.resolve();
   const begin = (stream: Outgoing, send: (position: number, bytes: Uint8Array) => void) => {
     sending = stream.run(send);
+    sending.catch(awaitedBelow);
   };
   const changing = change(requests, {
     callId: request.callId,
@@ -39,6 +40,10 @@ export async function writeFile(
   });
   await sending;
   return changed.answer ?? { size: request.size, created: false };
+}
+
+function awaitedBelow(): void {
+  // The content may fail long before pistisd answers.
 }
 
 export async function editFile(
