@@ -1,8 +1,10 @@
 // What each NATS user may publish and subscribe to. Everything else is refused by the server.
 //
 // The two accounts share no subject. That, not these lists, is what keeps EDGE out of the ledger: a user that may
-// ask JetStream anything can name any subject as the reply, and the server itself then publishes there. Within CORE
-// the same trick is open to every service, so CORE is for trusted services only.
+// ask JetStream anything can name any subject as the reply, and the server itself then publishes there. Within one
+// account that reaches every stream, and JetStream's own API too: an empty answer, sent to the API's subject, deletes
+// a stream. So CORE is for services that are trusted with the ledger, and nothing in EDGE may be worth more than a
+// task or a report.
 import {
   LEASES_BUCKET,
   LEDGER_STREAM,
