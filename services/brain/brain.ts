@@ -11,6 +11,7 @@ import { Resources } from "#shared/service/resources.ts";
 import type { Start } from "#shared/service/service.ts";
 import { Dispatch } from "./dispatch/dispatch.ts";
 import { openModels } from "./models/registry.ts";
+import { openToolboxes } from "./turn/session-run.ts";
 
 /** Name of the brain's durable consumers. */
 export const BRAIN_CONSUMER = "brain";
@@ -34,7 +35,7 @@ export type BrainDependencies = Readonly<{
 export const startBrain: Start<BrainDependencies> = async (dependencies) => {
   const { brainName, config, openTurns, log, feed } = dependencies;
   const brain = `${brainName.slice(0, 60)}-${newSecret().slice(0, 12)}`;
-  const dispatch = new Dispatch({ ...dependencies, brain, models: openModels(config) });
+  const dispatch = new Dispatch({ ...dependencies, brain, models: openModels(config), tools: openToolboxes(config) });
   const stopping = new AbortController();
   const resources = new Resources();
   resources.add("dispatch", dispatch, (it) => it.close());

@@ -26,7 +26,7 @@ describe("a turn with a provider's model", () => {
     return session;
   }
 
-  const told = (index: number) => JSON.stringify(server.requests[index]?.body);
+  const told = (index: number) => server.requests[index]?.body;
 
   it("runs what the model asks for and gives it the result", async () => {
     const session = await start({}, call("toolu_1", "bash", { command: "echo hello" }));

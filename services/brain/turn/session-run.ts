@@ -13,7 +13,7 @@ import { REPOSITORY_FOLDER, WORKSPACE } from "../prompt/system-prompt.ts";
 import { attention, isStopping } from "../session/questions.ts";
 import type { SessionRecord } from "../session/record.ts";
 import type { Session, Working } from "../session/session.ts";
-import { openToolbox } from "../tools/toolbox.ts";
+import { openToolbox, type Toolbox } from "../tools/toolbox.ts";
 import { Abandoned, type TurnContext } from "./context.ts";
 import { openTurnLive } from "./live.ts";
 import { runTurn } from "./turn.ts";
@@ -24,11 +24,22 @@ export type TurnDependencies = Readonly<{
   openLink: OpenLink;
   live: LivePublisher;
   models: Models;
+  tools: Toolboxes;
   config: PistisConfig;
   /** Unique to this process. */
   brain: string;
   log: Log;
 }>;
+
+/** Built once: making the tools' JSON Schemas takes longer than a turn's first append. */
+export type Toolboxes = Readonly<Record<typeof WORKSPACE | typeof REPOSITORY_FOLDER, Toolbox>>;
+
+export function openToolboxes({ limits }: Pick<PistisConfig, "limits">): Toolboxes {
+  return {
+    [WORKSPACE]: openToolbox(limits, WORKSPACE),
+    [REPOSITORY_FOLDER]: openToolbox(limits, REPOSITORY_FOLDER),
+  };
+}
 
 const FOLLOW_AGAIN_MS = 500;
 
@@ -92,7 +103,7 @@ async function turn(
     onWait: (what) => live.progress("sandbox", what),
     onLeftover: (callId, error) => log.warn({ session: record.session, callId, err: error }, "a call was not stopped"),
   });
-  const tools = openToolbox(config.limits, owned.repository === undefined ? WORKSPACE : REPOSITORY_FOLDER);
+  const tools = dependencies.tools[owned.repository === undefined ? WORKSPACE : REPOSITORY_FOLDER];
   const model = await modelOf(dependencies.models, owned.model);
   const context: TurnContext = { record, epoch, model, tools, workplace, live, config, log, signals };
   try {

@@ -73,7 +73,6 @@ async function requestOnce(asked: Asked, request: ModelRequest, reader: ReplyRea
     throw error;
   } finally {
     clearTimeout(timer);
-    silence.abort();
   }
 }
 
@@ -83,15 +82,18 @@ async function readAll(
   onPart: (part: LanguageModelV4StreamPart) => void,
 ): Promise<void> {
   const reader = stream.getReader();
+  // Cancelling a stream that broke fails with the error that is being thrown already.
+  const cancel = () => void reader.cancel().catch(() => undefined);
+  signal.addEventListener("abort", cancel, { once: true });
   try {
-    for (;;) {
-      const { done, value } = await untilAborted(reader.read(), signal);
-      if (done) return;
-      onPart(value);
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      signal.throwIfAborted();
+      onPart(read.value);
     }
+    signal.throwIfAborted();
   } finally {
-    // Cancelling a stream that broke fails with the error that is being thrown already.
-    reader.cancel().catch(() => undefined);
+    signal.removeEventListener("abort", cancel);
+    cancel();
   }
 }
 
