@@ -17,8 +17,8 @@ export const TIMEOUT_GRACE_MS = 2_000;
 export const KILL_PATIENCE_MS = 5_000;
 /** How often a dying group is looked at again. */
 export const KILL_CHECK_MS = 15;
-/** After the shell ended, how long output that is already written may take to be read. */
-export const DRAIN_MS_MAX = 250;
+/** After a command was ended, how long its pipe may take to say so. */
+export const OUTPUT_END_MS_MAX = 250;
 /** A command text longer than this does not fit into one argument of a process. */
 export const COMMAND_ARGUMENT_BYTES_MAX = 96 * 1024;
 

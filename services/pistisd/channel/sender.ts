@@ -1,6 +1,17 @@
 // The sending end of a stream: no byte leaves beyond the receiver's credit, nor into a full socket.
-import { DATA_BYTES_MAX, STREAM_WINDOW_BYTES, writeDataFrame } from "#schemas/wire/frame.ts";
+import {
+  DATA_BYTES_MAX,
+  DATA_HEADER_BYTES,
+  FRAME_HEADER_BYTES,
+  STREAM_WINDOW_BYTES,
+  writeDataFrame,
+} from "#schemas/wire/frame.ts";
 import type { Outlet } from "../relay/outlet.ts";
+
+const HEADER_BYTES = FRAME_HEADER_BYTES + DATA_HEADER_BYTES;
+/** The socket copies what it sends, so all streams build their frames in one place and leave no garbage. */
+const FRAME = new Uint8Array(HEADER_BYTES + DATA_BYTES_MAX);
+const NO_BYTES = new Uint8Array();
 
 export class StreamClosed extends Error {
   override readonly name = "StreamClosed";
@@ -36,17 +47,24 @@ export class StreamSender {
     }
   }
 
-  /** Not more than `room` said. */
-  send(position: number, bytes: Uint8Array): void {
-    if (this.#closed || bytes.byteLength === 0) return;
-    this.#credit -= bytes.byteLength;
-    this.#outlet.send(writeDataFrame(this.#channel, { stream: this.#stream, position, bytes }));
+  /**
+   * Sends what `fill` puts into its target, which has `length` bytes: not more than `room` said. Returns how
+   * many those were.
+   */
+  send(position: number, length: number, fill: (target: Uint8Array) => number): number {
+    if (this.#closed) return 0;
+    const count = fill(FRAME.subarray(HEADER_BYTES, HEADER_BYTES + length));
+    if (count === 0) return 0;
+    FRAME.set(this.#emptyFrame(position));
+    this.#credit -= count;
+    this.#outlet.send(FRAME.subarray(0, HEADER_BYTES + count));
+    return count;
   }
 
   /** Tells the receiver that no more comes. */
   end(position: number): void {
     if (this.#closed) return;
-    this.#outlet.send(writeDataFrame(this.#channel, { stream: this.#stream, position, bytes: new Uint8Array() }));
+    this.#outlet.send(this.#emptyFrame(position));
     this.close();
   }
 
@@ -59,6 +77,10 @@ export class StreamSender {
 
   onClose(listener: () => void): void {
     this.#onClose = listener;
+  }
+
+  #emptyFrame(position: number): Uint8Array {
+    return writeDataFrame(this.#channel, { stream: this.#stream, position, bytes: NO_BYTES });
   }
 
   #wake(): void {

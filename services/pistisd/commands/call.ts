@@ -1,11 +1,10 @@
 // One command from its spawn to the end of all that it left behind.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ExecOutcome } from "#schemas/wire/message.ts";
 import { failureOf } from "#shared/errors/errors.ts";
-import { COMMAND_ARGUMENT_BYTES_MAX, DRAIN_MS_MAX, KILL_PATIENCE_MS, TIMEOUT_GRACE_MS } from "../limits.ts";
-import type { Spawned, System } from "../native/system.ts";
+import { COMMAND_ARGUMENT_BYTES_MAX, KILL_PATIENCE_MS, TIMEOUT_GRACE_MS } from "../limits.ts";
+import type { System } from "../native/system.ts";
 import type { Finished } from "../state/call-records.ts";
 import { CALL_MARK } from "./environment.ts";
 import { endFamily } from "./killing.ts";
@@ -48,15 +47,22 @@ export function startCall(system: System, request: CommandRequest, spool: Spool)
   const startedAt = new Date();
   const oomBefore = outOfMemoryKills();
   const exited = Promise.withResolvers<Exit>();
+  const outputOver = Promise.withResolvers<void>();
+  let outputIsOver = false;
   const spawned = system.spawn({
     arguments: shellArguments(request, spool.path),
     cwd: request.cwd,
     environment: { ...request.environment, [CALL_MARK]: request.mark },
     onExit: (exitCode, signal) => exited.resolve({ exitCode, signal }),
+    onOutput: (bytes) => spool.append(bytes),
+    onOutputEnd: () => {
+      outputIsOver = true;
+      spool.wake();
+      outputOver.resolve();
+    },
   });
   const startTicks = readProcess(spawned.pid)?.startTicks ?? 0;
   const family: Family = { leader: spawned.pid, mark: request.mark, startTicks, isAlone: request.isAlone };
-  const reading = readOutput(spawned, spool);
   const ending = endings(family, exited);
   const timer = request.background
     ? undefined
@@ -64,10 +70,11 @@ export function startCall(system: System, request: CommandRequest, spool: Spool)
   const shellEnded = exited.promise.then(async (exit): Promise<Finished> => {
     clearTimeout(timer);
     await ending.finished();
-    await drained(spawned, spool, reading);
+    // What was written before the shell ended belongs to the answer, also while something else keeps the pipe (C69).
+    spawned.readNow();
     const outcome = outcomeOf(exit, ending.why(), request.timeoutMs, oomBefore);
     const durationMs = Date.now() - startedAt.getTime();
-    return { outcome, outputBytes: spool.totalBytes, durationMs, leftRunning: isLeftRunning(family, reading.isOver()) };
+    return { outcome, outputBytes: spool.totalBytes, durationMs, leftRunning: isLeftRunning(family, outputIsOver) };
   });
   return {
     callId: request.callId,
@@ -77,7 +84,7 @@ export function startCall(system: System, request: CommandRequest, spool: Spool)
     family,
     spool,
     shellEnded,
-    over: Promise.all([shellEnded, reading.over]).then(() => undefined),
+    over: Promise.all([shellEnded, outputOver.promise]).then(() => undefined),
     stop: (graceMs) => ending.end("stop", graceMs),
   };
 }
@@ -106,33 +113,6 @@ function endings(family: Family, exited: PromiseWithResolvers<Exit>) {
       return finished;
     },
   };
-}
-
-function readOutput(spawned: Spawned, spool: Spool) {
-  let isOver = false;
-  const read = async () => {
-    try {
-      for await (const bytes of spawned.output) spool.append(bytes);
-    } finally {
-      isOver = true;
-      spawned.closeOutput();
-      spool.wake();
-    }
-  };
-  return { over: read(), isOver: () => isOver };
-}
-
-/** Waits for what was written before the shell ended, also while something else keeps the pipe open (C69). */
-async function drained(spawned: Spawned, spool: Spool, reading: ReturnType<typeof readOutput>): Promise<void> {
-  const deadline = Date.now() + DRAIN_MS_MAX;
-  let quietTurns = 0;
-  for (let seen = -1; quietTurns < 3 && Date.now() < deadline; ) {
-    if (reading.isOver()) return;
-    const quiet = spool.totalBytes === seen && spawned.unreadBytes() === 0;
-    quietTurns = quiet ? quietTurns + 1 : 0;
-    seen = spool.totalBytes;
-    await nextTurn();
-  }
 }
 
 function isLeftRunning(family: Family, outputIsOver: boolean): boolean {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type AnswerOf, type ExecOutcome, type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
-import { COMMANDS_MAX, DRAIN_MS_MAX, FINISHED_LISTED_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
+import { COMMANDS_MAX, FINISHED_LISTED_MAX, OUTPUT_END_MS_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
 import type { System } from "../native/system.ts";
 import type { CallRecords, Finished } from "../state/call-records.ts";
 import { type Call, notStarted, openOutputDirectory, startCall } from "./call.ts";
@@ -71,7 +71,7 @@ export class Calls {
     const call = this.#known(callId);
     if (call === undefined || !isRunning(call)) return false;
     await call.call.stop(graceMs);
-    await Promise.race([call.call.over, delay(DRAIN_MS_MAX)]);
+    await Promise.race([call.call.over, delay(OUTPUT_END_MS_MAX)]);
     return true;
   }
 

@@ -117,10 +117,11 @@ async function pump(spool: Spool, sender: StreamSender, from: number, outputEnds
       }
       const room = await sender.room();
       if (position >= spool.keptBytes) position = Math.max(position, spool.oldestTail());
-      const bytes = spool.read(position, Math.min(room, (end ?? spool.totalBytes) - position));
-      if (bytes.byteLength === 0) break;
-      sender.send(position, bytes);
-      position += bytes.byteLength;
+      const at = position;
+      const length = Math.min(room, (end ?? spool.totalBytes) - position);
+      const sent = sender.send(at, length, (target) => spool.readInto(target, at));
+      if (sent === 0) break;
+      position += sent;
     }
     sender.end(Math.max(position, end ?? position));
   } catch (error) {
@@ -165,10 +166,11 @@ function nextKept(spool: Spool): string {
 async function sendRange(spool: Spool, sender: StreamSender, from: number, to: number): Promise<void> {
   let position = from;
   while (position < to) {
-    const bytes = spool.read(position, Math.min(await sender.room(), to - position));
-    if (bytes.byteLength === 0) break;
-    sender.send(position, bytes);
-    position += bytes.byteLength;
+    const at = position;
+    const length = Math.min(await sender.room(), to - position);
+    const sent = sender.send(at, length, (target) => spool.readInto(target, at));
+    if (sent === 0) break;
+    position += sent;
   }
   sender.end(position);
 }

@@ -41,9 +41,15 @@ export class Spool {
 
   /** Up to `length` bytes at `position`; none when they are not kept (any more) or not written yet. */
   read(position: number, length: number): Uint8Array {
-    if (position < this.#kept) return this.#readHead(position, Math.min(length, this.#kept - position));
-    if (position < this.oldestTail()) return new Uint8Array();
-    return this.#readTail(position, Math.min(length, this.#total - position));
+    const bytes = new Uint8Array(Math.max(0, Math.min(length, this.#total - position)));
+    return bytes.subarray(0, this.readInto(bytes, position));
+  }
+
+  /** As `read`, into the caller's memory. Returns the number of bytes. */
+  readInto(target: Uint8Array, position: number): number {
+    if (position < this.#kept) return this.#readHead(target.subarray(0, this.#kept - position), position);
+    if (position < this.oldestTail()) return 0;
+    return this.#readTail(target.subarray(0, this.#total - position), position);
   }
 
   /** Where reading can go on after a position that is not kept. */
@@ -92,27 +98,25 @@ export class Spool {
     this.#ring.set(last.subarray(first.byteLength), 0);
   }
 
-  #readHead(position: number, length: number): Uint8Array {
-    const bytes = new Uint8Array(length);
-    if (this.#file !== undefined) return bytes.subarray(0, readSync(this.#file, bytes, 0, length, position));
+  #readHead(target: Uint8Array, position: number): number {
+    if (this.#file !== undefined) return readSync(this.#file, target, 0, target.byteLength, position);
     const file = openOrNothing(this.path);
-    if (file === undefined) return new Uint8Array();
+    if (file === undefined) return 0;
     try {
-      return bytes.subarray(0, readSync(file, bytes, 0, length, position));
+      return readSync(file, target, 0, target.byteLength, position);
     } finally {
       closeSync(file);
     }
   }
 
-  #readTail(position: number, length: number): Uint8Array {
-    const bytes = new Uint8Array(Math.max(0, length));
+  #readTail(target: Uint8Array, position: number): number {
     const ring = this.#ring;
-    if (ring === undefined || length <= 0) return bytes;
+    if (ring === undefined) return 0;
     const start = position % ring.byteLength;
-    const first = ring.subarray(start, Math.min(ring.byteLength, start + length));
-    bytes.set(first, 0);
-    bytes.set(ring.subarray(0, length - first.byteLength), first.byteLength);
-    return bytes;
+    const first = ring.subarray(start, Math.min(ring.byteLength, start + target.byteLength));
+    target.set(first, 0);
+    target.set(ring.subarray(0, target.byteLength - first.byteLength), first.byteLength);
+    return target.byteLength;
   }
 
   #wake(): void {

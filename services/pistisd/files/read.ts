@@ -1,5 +1,6 @@
 import { close, read } from "node:fs";
 import { promisify } from "node:util";
+import { DATA_BYTES_MAX } from "#schemas/wire/frame.ts";
 import type { Operation, RequestContext } from "../channel/operation.ts";
 import type { StreamSender } from "../channel/sender.ts";
 import type { OpenFile, Workspace } from "./workspace.ts";
@@ -27,15 +28,21 @@ function openOrClose(workspace: Workspace, path: string, sender: StreamSender): 
   }
 }
 
+function copy(from: Uint8Array, to: Uint8Array): number {
+  to.set(from.subarray(0, to.byteLength));
+  return to.byteLength;
+}
+
 /** A file that shrinks meanwhile ends early: the end stands where the bytes ended. */
 async function sendFile(file: OpenFile, sender: StreamSender, from: number, to: number): Promise<void> {
+  const buffer = new Uint8Array(Math.min(DATA_BYTES_MAX, to - from));
   let position = from;
   try {
     while (position < to) {
-      const buffer = new Uint8Array(Math.min(await sender.room(), to - position));
-      const { bytesRead } = await readAsync(file.descriptor, buffer, 0, buffer.byteLength, position);
+      const length = Math.min(await sender.room(), to - position);
+      const { bytesRead } = await readAsync(file.descriptor, buffer, 0, length, position);
       if (bytesRead === 0) break;
-      sender.send(position, buffer.subarray(0, bytesRead));
+      sender.send(position, bytesRead, (target) => copy(buffer, target));
       position += bytesRead;
     }
     sender.end(position);

@@ -36,11 +36,18 @@ async function runInChild(
 ): Promise<string> {
   const ended = Promise.withResolvers<void>();
   const job = JSON.stringify({ root: workspace.root, request });
+  const parts: Uint8Array[] = [];
+  let size = 0;
   const spawned = system.spawn({
     arguments: [...self, "search", job],
     cwd: workspace.root,
     environment: { [CALL_MARK]: "search" },
     onExit: () => ended.resolve(),
+    onOutput: (bytes) => {
+      size += bytes.byteLength;
+      if (size <= OUTPUT_BYTES_MAX) parts.push(bytes.slice());
+    },
+    onOutputEnd: () => undefined,
   });
   const kill = () => sendSignal(spawned.pid, "SIGKILL");
   let timedOut = false;
@@ -49,29 +56,15 @@ async function runInChild(
     kill();
   }, request.timeoutMs);
   signal.addEventListener("abort", kill);
-  try {
-    const output = await readAll(spawned.output, kill);
-    await ended.promise;
-    if (timedOut) throw searchTimedOut(request.timeoutMs);
-    if (signal.aborted) throw new Refusal("cancelled", "The search was withdrawn");
-    return output;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", kill);
-    spawned.closeOutput();
-  }
-}
-
-async function readAll(output: ReadableStream<Uint8Array>, kill: () => void): Promise<string> {
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  for await (const part of output) {
-    parts.push(part);
-    size += part.byteLength;
-    if (size <= OUTPUT_BYTES_MAX) continue;
-    kill();
-    throw new Fatal("search_output", "A search printed more than it may");
-  }
+  await ended.promise;
+  clearTimeout(timer);
+  signal.removeEventListener("abort", kill);
+  spawned.readNow();
+  spawned.closeOutput();
+  if (timedOut) throw searchTimedOut(request.timeoutMs);
+  if (signal.aborted) throw new Refusal("cancelled", "The search was withdrawn");
+  if (size === 0) throw new Refusal("search_failed", "The search ended without a result: the sandbox may lack memory");
+  if (size > OUTPUT_BYTES_MAX) throw new Fatal("search_output", "A search printed more than it may");
   return Buffer.concat(parts).toString("utf8");
 }
 

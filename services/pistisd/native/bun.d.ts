@@ -18,5 +18,4 @@ declare namespace Bun {
     detached: boolean;
     onExit: (subprocess: unknown, exitCode: number | null, signal: NodeJS.Signals | number | null) => void;
   }): { pid: number };
-  function file(descriptor: number): { stream(): ReadableStream<Uint8Array> };
 }

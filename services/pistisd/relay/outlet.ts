@@ -1,6 +1,6 @@
 // The way out of the daemon: one socket that many streams share.
 export interface Outlet {
-  /** Never blocks; a dead socket drops the frame, and the reconnect sorts out what was lost. */
+  /** Copies the frame and never blocks; a dead socket drops the frame, and the reconnect sorts out what was lost. */
   send(frame: Uint8Array): void;
   /** More waits in the socket than should. */
   isFull(): boolean;
