@@ -34,6 +34,7 @@ type RequestEvent = EventOf<keyof typeof REQUESTS>;
 
 export async function react(reacting: Reacting, messages: readonly LedgerMessage[]): Promise<void> {
   for (const message of messages) {
+    reacting.sessions.follow(message);
     for (const event of message.events) await reactTo(reacting, message, event);
   }
 }
@@ -54,7 +55,7 @@ async function reactTo(reacting: Reacting, message: LedgerMessage, event: Pistis
     case "SandboxInspectRequested":
     case "SandboxDeleteRequested":
       sessions.noteCause(session, cause);
-      return carryOut(reacting, session, event);
+      return carryOut(reacting, message, event);
     case "SandboxDestroyed":
       return revokePasses(relay, event.data.sandboxId);
   }
@@ -74,10 +75,11 @@ async function answerNeed({ sessions, log }: Reacting, message: LedgerMessage): 
  * A request that is not the open one any more needs nothing. Its deadline is set whatever becomes of the rest, and the
  * task goes out only when both the deadline and the join token stand.
  */
-async function carryOut(reacting: Reacting, session: string, event: RequestEvent): Promise<void> {
+async function carryOut(reacting: Reacting, message: LedgerMessage, event: RequestEvent): Promise<void> {
   const { sessions, tasks, timers } = reacting;
+  const { session } = message;
   const { taskId, provider } = event.data;
-  const { sandbox } = await sessions.current(session);
+  const { sandbox } = await sessions.at(message);
   if (!("taskId" in sandbox) || sandbox.taskId !== taskId) return;
   const waitMs = event.type === "SandboxDeleteRequested" ? DELETE_MS : reacting.startMs;
   const dueAt = new Date(Date.now() + waitMs).toISOString();

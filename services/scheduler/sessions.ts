@@ -1,8 +1,8 @@
 // Decides and appends, one session at a time, and remembers recent sessions so that only what is new is read.
 // What is remembered is checked by every append: the ledger refuses one that was decided on an old state.
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
-import { type Folded, handleCommand, load } from "#shared/ledger/handle-command.ts";
-import type { Cause, Ledger } from "#shared/ledger/ledger.ts";
+import { type Folded, fold, handleCommand, load } from "#shared/ledger/handle-command.ts";
+import { type Cause, type Ledger, type LedgerMessage, NEW_SESSION } from "#shared/ledger/ledger.ts";
 import { decide, type SandboxCommand } from "./sandbox/decide.ts";
 import { evolve, initialState, type SessionSandbox } from "./sandbox/sandbox.ts";
 
@@ -11,7 +11,10 @@ const SESSIONS_KEPT = 5_000;
 export type Sessions = Readonly<{
   /** Resolves with the events that were appended: none when there was nothing to decide. */
   command: (command: SandboxCommand, cause?: Cause) => Promise<readonly SchedulerEvent[]>;
-  current: (session: string) => Promise<SessionSandbox>;
+  /** What the session is at this message of the feed, or later. */
+  at: (message: LedgerMessage) => Promise<SessionSandbox>;
+  /** Takes in what the feed hands out, in order, so that most of it need not be read again. */
+  follow: (message: LedgerMessage) => void;
   /** What the next facts about this session follow from. */
   noteCause: (session: string, cause: Cause) => void;
 }>;
@@ -43,13 +46,29 @@ export function openSessions(ledger: Ledger): Sessions {
       remember(session, { folded: { state, version } });
       return (appended?.events ?? []).filter(isOurs);
     },
-    async current(session) {
-      const folded = await load(ledger, decider, session, known.get(session)?.folded);
-      remember(session, { folded });
-      return folded.state;
+    async at({ session, sequence }) {
+      const folded = known.get(session)?.folded;
+      if (folded !== undefined && folded.version.sequence >= sequence) return folded.state;
+      const loaded = await load(ledger, decider, session, folded);
+      remember(session, { folded: loaded });
+      return loaded.state;
+    },
+    follow(message) {
+      const folded = next(known.get(message.session)?.folded, message);
+      if (folded !== undefined) remember(message.session, { folded });
     },
     noteCause: (session, cause) => remember(session, { cause }),
   };
+}
+
+/** Only a message that directly follows what is known can be taken in; after a gap the session is read. */
+function next(
+  { state, version }: Folded<SessionSandbox> = { state: initialState, version: NEW_SESSION },
+  message: LedgerMessage,
+): Folded<SessionSandbox> | undefined {
+  if (message.prev !== version.hash) return undefined;
+  const { sequence, hash } = message;
+  return { state: fold(evolve, state, [message]), version: { sequence, hash } };
 }
 
 function isOurs(event: { type: string }): event is SchedulerEvent {
