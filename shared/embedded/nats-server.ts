@@ -10,6 +10,7 @@ import { natsServerConfig } from "#shared/nats/server-config.ts";
 import type { Log } from "#shared/service/log.ts";
 import { findNatsServer, type NatsServerBinary } from "./find-nats-server.ts";
 import { stopOrphan } from "./orphan.ts";
+import { runCommand } from "./run-command.ts";
 
 export type NatsServer = Readonly<{
   url: string;
@@ -55,7 +56,7 @@ export async function startNatsServer(options: {
 }
 
 async function run(binary: NatsServerBinary, configFile: string, log: Log): Promise<NatsServer> {
-  const child = launch(binary.command, ["-c", configFile]);
+  const child = await launch(binary.command, ["-c", configFile]);
   const died = new AbortController();
   const exited = new Promise<string>((resolve) => {
     child.once("error", (error) => resolve(error.message));
@@ -83,14 +84,18 @@ async function run(binary: NatsServerBinary, configFile: string, log: Log): Prom
 }
 
 /**
- * On Linux the kernel itself ends the server with its parent. Elsewhere it goes when it next writes to the log, whose
- * reader is gone; and the next start in the directory stops whatever was left.
+ * Where there is setpriv (Linux), the kernel itself ends the server with its parent. Elsewhere it goes when it next
+ * writes to the log, whose reader is gone; and the next start in the directory stops whatever was left.
  */
-function launch(command: string, args: readonly string[]): ChildProcess {
-  const wrapped =
-    process.platform === "linux" ? ["setpriv", "--pdeathsig", "TERM", command, ...args] : [command, ...args];
+async function launch(command: string, args: readonly string[]): Promise<ChildProcess> {
+  const tied = ["--pdeathsig", "TERM"];
+  const canTie = await runCommand("setpriv", [...tied, "true"]).then(
+    () => true,
+    () => false,
+  );
+  const [program, ...rest] = canTie ? ["setpriv", ...tied, command, ...args] : [command, ...args];
   // A group of its own: Ctrl-C at the terminal reaches the parent alone, which then closes things in order.
-  return spawn(wrapped[0] ?? command, wrapped.slice(1), { stdio: ["ignore", "ignore", "pipe"], detached: true });
+  return spawn(program, rest, { stdio: ["ignore", "ignore", "pipe"], detached: true });
 }
 
 /** Resolves with the port. Goes on passing the server's warnings to the log afterwards. */
