@@ -11,9 +11,10 @@ export const SUBPROTOCOL = "pistis.1";
 export const FRAME_HEADER_BYTES = 5;
 export const FRAME_BYTES_MAX = 1024 * 1024;
 export const DATA_HEADER_BYTES = 12;
-export const DATA_BYTES_MAX = 256 * 1024;
+/** Small enough that most frames arrive within one read of a socket and need no buffer of their own (measured). */
+export const DATA_BYTES_MAX = 32 * 1024;
 /** What a stream's sender may have under way before the receiver grants more. */
-export const STREAM_WINDOW_BYTES = 1024 * 1024;
+export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
 
 export const Kind = {
   /** Endpoint to endpoint: UTF-8 JSON of schemas/wire/message.ts. */

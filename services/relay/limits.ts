@@ -27,7 +27,7 @@ export type RelayLimits = Readonly<{
 export const relayLimits: RelayLimits = {
   pingMs: 5_000,
   silentPingsMax: 2,
-  legBufferBytesMax: 4 * 1024 * 1024,
+  legBufferBytesMax: 8 * 1024 * 1024,
   stuckMs: 10_000,
   serverLegsMax: 64,
   sandboxesMax: 10_000,
