@@ -43,6 +43,9 @@ export function launchCommand(launch: Launch, root: boolean, sources: readonly s
   };
 }
 
+/** pistisd's compiler sets this much aside without using it, and cannot do without. */
+const JIT_MIB = 1_280;
+
 export type ProcessLimits = Readonly<{ processesMax: number; fileMiBMax: number; memoryMiBMax: number | undefined }>;
 
 /**
@@ -55,7 +58,7 @@ export function guestCommand(label: string, limits: ProcessLimits, readyDescript
     "set -e",
     `ulimit -p ${processesMax} 2>/dev/null || ulimit -u ${processesMax}`,
     `ulimit -f ${fileMiBMax * 2048}`,
-    ...(memoryMiBMax === undefined ? [] : [`ulimit -d ${memoryMiBMax * 1024}`]),
+    ...(memoryMiBMax === undefined ? [] : [`ulimit -d ${(memoryMiBMax + JIT_MIB) * 1024}`]),
     `echo ready >&${readyDescriptor}`,
     `exec ${readyDescriptor}>&-`,
     `exec ${entry}`,

@@ -1,7 +1,9 @@
 // A sandbox that runs as a child of this process: started, watched, ended.
 import { dirname, join } from "node:path";
+import { failureOf } from "#shared/errors/errors.ts";
 import type { StartSandbox } from "../provider.ts";
 import { limitedBy, makeGroups, outOfMemoryKills, removeGroups } from "./cgroups.ts";
+import { watchDisk } from "./disk-watch.ts";
 import {
   GUEST_HOME,
   type GuestSources,
@@ -16,11 +18,12 @@ import { guestCommand, launchCommand, SYSTEM_PATH } from "./launch-script.ts";
 import type { Local } from "./local-provider.ts";
 import { killProcess } from "./process-identity.ts";
 import { folderOf, type Meta, writeLife } from "./sandbox-folder.ts";
+import { seccompFilter } from "./seccomp.ts";
 
 export type RunningGuest = Readonly<{
   meta: Meta;
   guest: Guest;
-  asked: { reason: string | undefined };
+  end: { asked: boolean; reason: string };
   over: Promise<void>;
 }>;
 
@@ -34,9 +37,14 @@ export async function startGuest(local: Local, meta: Meta, request: StartSandbox
       throw error;
     },
   );
-  const asked: RunningGuest["asked"] = { reason: undefined };
-  const over = guest.ended.then(({ lastWords }) => ended(local, meta, asked, lastWords));
-  local.running.set(sandboxId, { meta, guest, asked, over });
+  const end: RunningGuest["end"] = { asked: false, reason: "Its processes ended." };
+  const watching = new AbortController();
+  const over = guest.ended.then(({ lastWords }) => {
+    watching.abort();
+    return ended(local, meta, end, lastWords);
+  });
+  local.running.set(sandboxId, { meta, guest, end, over });
+  limitDisk(local, meta, { guest, end }, watching.signal);
   await writeLife(local.stateDir, sandboxId, {
     taskId: request.taskId,
     initPid: guest.init.pid,
@@ -48,22 +56,34 @@ export async function startGuest(local: Local, meta: Meta, request: StartSandbox
 export async function endGuest(local: Local, sandboxId: string): Promise<void> {
   const running = local.running.get(sandboxId);
   if (running === undefined) return;
-  running.asked.reason = "It was asked to end";
+  running.end.asked = true;
   await killProcess(running.guest.init);
   await running.over;
 }
 
-async function ended(local: Local, meta: Meta, asked: RunningGuest["asked"], lastWords: string): Promise<void> {
+/** Watching ends with the guest; a guest whose disk cannot be watched goes on, and the log says so. */
+function limitDisk(local: Local, meta: Meta, { guest, end }: Pick<RunningGuest, "guest" | "end">, signal: AbortSignal) {
+  const { sandboxId, spec } = meta;
+  const onOver = (usedMiB: number) => {
+    end.reason = `It was ended because its files take ${Math.round(usedMiB)} MiB, over its limit of ${spec.diskMiB} MiB.`;
+    killProcess(guest.init).catch(complain);
+  };
+  const complain = (error: unknown) =>
+    local.log.error({ sandboxId, failure: failureOf(error) }, "A sandbox's disk is not limited");
+  watchDisk({ folder: folderOf(local.stateDir, sandboxId), limitMiB: spec.diskMiB, onOver, signal }).catch(complain);
+}
+
+async function ended(local: Local, meta: Meta, end: RunningGuest["end"], lastWords: string): Promise<void> {
   const { sandboxId, session, generation } = meta;
   const kills = await outOfMemoryKills(local.cgroups, sandboxId);
   if (!(await removeGroups(local.cgroups, sandboxId))) {
     local.log.warn({ sandboxId }, "A control group could not be removed yet; the next start removes it");
   }
   local.running.delete(sandboxId);
-  if (asked.reason !== undefined) return;
+  if (end.asked) return;
   const memory = kills > 0 ? ` Its memory limit of ${meta.spec.memoryMiB} MiB was reached ${kills} times.` : "";
   const words = lastWords === "" ? "" : ` Last words: ${lastWords.slice(-300)}`;
-  const reason = `Its processes ended.${memory}${words}`;
+  const reason = `${end.reason}${memory}${words}`;
   local.log.warn({ sandboxId, reason }, "A sandbox ended by itself");
   for (const watcher of local.watchers) watcher({ sandboxId, session, generation, state: "stopped", reason });
 }
@@ -96,9 +116,14 @@ function launchRequest(local: Local, meta: Meta, token: string, groupFiles: read
     ...{ sandbox, guestFiles, pistisd, relay },
     readOnly: Object.fromEntries(inside.map((path, index) => [path, extra[index] ?? ""])),
   };
-  const descriptors = { info: Descriptor.info, token: Descriptor.token, seccomp: undefined };
+  const seccomp = seccompFilter(process.arch);
+  const descriptors = {
+    info: Descriptor.info,
+    token: Descriptor.token,
+    seccomp: seccomp === undefined ? undefined : Descriptor.seccomp,
+  };
   const args = guestArguments(view, descriptors, guestEnvironment(local));
-  return { command, env: { PATH: SYSTEM_PATH }, args, token, seccomp: undefined };
+  return { command, env: { PATH: SYSTEM_PATH }, args, token, seccomp };
 }
 
 function guestEnvironment(local: Local): Record<string, string> {

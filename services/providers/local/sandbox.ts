@@ -1,5 +1,5 @@
 // What can be done with one sandbox, each from what is true on disk and in the process table.
-import { Refusal } from "#shared/errors/errors.ts";
+import { failureOf, Refusal } from "#shared/errors/errors.ts";
 import type { SandboxRef, SeenSandbox, StartSandbox } from "../provider.ts";
 import type { Local } from "./local-provider.ts";
 import { isAlive, killProcess, untilGone } from "./process-identity.ts";
@@ -57,10 +57,15 @@ export async function destroySandbox(local: Local, ref: SandboxRef): Promise<voi
 export async function listSandboxes(local: Local): Promise<SeenSandbox[]> {
   const list: SeenSandbox[] = [];
   for (const sandboxId of await sandboxIds(local.stateDir)) {
-    const meta = await readMeta(local.stateDir, sandboxId);
+    const meta = await readMeta(local.stateDir, sandboxId).catch((error: unknown) => unreadable(local, error));
     if (meta?.install === local.installId) list.push(await seen(local, meta));
   }
   return list;
+}
+
+/** One folder that somebody damaged does not hide the others. */
+function unreadable(local: Local, error: unknown): undefined {
+  local.log.error({ failure: failureOf(error) }, "A sandbox is left out");
 }
 
 async function start(local: Local, meta: Meta, request: StartSandbox): Promise<void> {

@@ -14,6 +14,7 @@ import { folderOf, readLife } from "../sandbox-folder.ts";
 const execute = promisify(execFile);
 
 const ENTRY = `#!/bin/sh
+sha256sum < "$PISTIS_JOIN_TOKEN_FILE" > /home/pistis/token-hash
 rm -f "$PISTIS_JOIN_TOKEN_FILE"
 rm -f /workspace/.in /workspace/.out
 mkfifo /workspace/.out /workspace/.in
@@ -25,20 +26,20 @@ done
 
 export type ShellGuests = ProviderUnderTest & Readonly<{ folder: string; setting: LocalSetting }>;
 
-/** A local provider in a folder of its own. `entry` replaces the shell by another script. */
-export async function openShellGuests(entry = ENTRY): Promise<ShellGuests> {
+/** A local provider in a folder of its own. */
+export async function openShellGuests(readOnly: LocalSetting["readOnly"] = {}): Promise<ShellGuests> {
   const folder = await mkdtemp(join(tmpdir(), "pistis-local-"));
   const setting: LocalSetting = {
     stateDir: join(folder, "state"),
     installId: folder,
     relaySocketPath: join(folder, "relay", "relay.sock"),
     pistisdFolder: join(folder, "pistisd"),
-    readOnly: {},
+    readOnly,
     log: silentLog,
   };
   await mkdir(join(folder, "relay"));
   await mkdir(setting.pistisdFolder);
-  await writeFile(join(setting.pistisdFolder, "pistisd-entry"), entry);
+  await writeFile(join(setting.pistisdFolder, "pistisd-entry"), ENTRY);
   await chmod(join(setting.pistisdFolder, "pistisd-entry"), 0o755);
   const provider = await openLocalProvider(setting);
   return {
