@@ -73,21 +73,23 @@ async function answerNeed({ sessions, log }: Reacting, message: LedgerMessage): 
 
 /**
  * A request that is not the open one any more needs nothing. Its deadline is set whatever becomes of the rest, and the
- * task goes out only when both the deadline and the join token stand.
+ * task goes out only when both the deadline and the join token stand. An inspection has no deadline (decide.ts).
  */
 async function carryOut(reacting: Reacting, message: LedgerMessage, event: RequestEvent): Promise<void> {
-  const { sessions, tasks, timers } = reacting;
+  const { sessions, tasks } = reacting;
   const { session } = message;
   const { taskId, provider } = event.data;
   const { sandbox } = await sessions.at(message);
   if (!("taskId" in sandbox) || sandbox.taskId !== taskId) return;
-  const waitMs = event.type === "SandboxDeleteRequested" ? DELETE_MS : reacting.startMs;
-  const dueAt = new Date(Date.now() + waitMs).toISOString();
-  const [task] = await Promise.all([
-    taskFor(reacting, session, event),
-    timers.send(taskId, { session, taskId, dueAt }),
-  ]);
+  const [task] = await Promise.all([taskFor(reacting, session, event), setDeadline(reacting, session, event)]);
   await tasks(provider).send(taskId, task);
+}
+
+async function setDeadline({ timers, startMs }: Reacting, session: string, event: RequestEvent): Promise<void> {
+  if (event.type === "SandboxInspectRequested") return;
+  const waitMs = event.type === "SandboxDeleteRequested" ? DELETE_MS : startMs;
+  const { taskId } = event.data;
+  await timers.send(taskId, { session, taskId, dueAt: new Date(Date.now() + waitMs).toISOString() });
 }
 
 async function taskFor({ relay, spec }: Reacting, session: string, event: RequestEvent): Promise<ProviderTask> {

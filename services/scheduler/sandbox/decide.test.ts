@@ -315,9 +315,14 @@ describe("a session's sandbox", () => {
       expect(codeOf(creating, "tsk_c")).to.deep.equal(["provider_silent"]);
       expect(codeOf([...creating, created], "tsk_c")).to.deep.equal(["sandbox_never_joined"]);
       expect(codeOf(restarting, "tsk_r")).to.deep.equal(["provider_silent"]);
-      expect(codeOf(inspecting, "tsk_i")).to.deep.equal(["provider_silent"]);
       const [event] = decide(creating.reduce(evolve, initialState), giveUp("tsk_c"));
       expect(event).to.have.nested.property("data.failure.next").that.includes("sandboxes.startMs");
+    });
+
+    it("is not called failed by an inspection: that it runs is an answer without a trace", () => {
+      given(...inspecting)
+        .when(giveUp("tsk_i"))
+        .thenNothing();
     });
 
     it("stays as it is when the request was answered or another one is open", () => {

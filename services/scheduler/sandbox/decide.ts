@@ -52,8 +52,9 @@ function answerNeed(state: SessionSandbox, { session, taskId }: CommandOf<"Answe
     case "failed":
       return [requested(sandbox.request, state, sandbox, taskId)];
     case "joined":
-    case "inspecting":
       return need === "unreachable" ? [requested("inspect", state, sandbox, taskId)] : [];
+    case "inspecting":
+      return [requested("inspect", state, sandbox, taskId)];
     case "creating":
     case "restarting":
       return [];
@@ -80,7 +81,8 @@ function deleteSandbox(state: SessionSandbox, { taskId }: CommandOf<"DeleteSandb
 function giveUp(state: SessionSandbox, command: CommandOf<"GiveUpRequest">): SchedulerEvent[] {
   const { sandbox } = state;
   if (!("taskId" in sandbox) || sandbox.taskId !== command.openTaskId) return [];
-  if (sandbox.status === "inspecting" && !sandbox.forTurn) return [];
+  // "It runs" is an answer that leaves no trace, so silence cannot be told from it. Who asked has a time limit of its own.
+  if (sandbox.status === "inspecting") return [];
   if (sandbox.status !== "deleting") return [failedWith(sandbox, tooLate(state, command.afterMs))];
   if (sandbox.attempts < DELETE_ATTEMPTS_MAX) return [deleteRequested(state, sandbox, command.taskId)];
   return [
