@@ -14,6 +14,7 @@ import { attention } from "../session/questions.ts";
 import { SessionRecord } from "../session/record.ts";
 import { Abandoned } from "../turn/context.ts";
 import { type TurnDependencies, workOn } from "../turn/session-run.ts";
+import { Troubles } from "./troubles.ts";
 
 export type DispatchDependencies = TurnDependencies & Readonly<{ ledger: Ledger; leases: Leases }>;
 
@@ -26,6 +27,7 @@ export class Dispatch {
   readonly #dependencies: DispatchDependencies;
   readonly #records = new Map<string, SessionRecord>();
   readonly #running = new Map<string, Promise<void>>();
+  readonly #troubles = new Troubles(() => performance.now());
   readonly #closing = new AbortController();
 
   constructor(dependencies: DispatchDependencies) {
@@ -43,7 +45,7 @@ export class Dispatch {
 
   /** Goes on with the open turn of a session whose brain is gone. Nothing happens while somebody holds it. */
   async takeOver(session: string): Promise<void> {
-    if (this.#running.has(session) || this.#closing.signal.aborted) return;
+    if (this.#running.has(session) || this.#closing.signal.aborted || this.#troubles.isResting(session)) return;
     const lease = await this.#dependencies.leases.acquire(session);
     if (lease === undefined) return;
     if (this.#running.has(session)) return lease.release();
@@ -109,6 +111,7 @@ export class Dispatch {
       // read model, which may be behind itself, so that one is looked at first.
       if (wanted === "go-on") await record.catchUp();
       await workOn(this.#dependencies, record, { abandon, onTurn });
+      this.#troubles.forget(record.session);
     } finally {
       await lease.release();
     }
@@ -116,6 +119,7 @@ export class Dispatch {
 
   #explain(session: string, error: unknown): void {
     const { log } = this.#dependencies;
+    if (!(error instanceof Abandoned)) this.#troubles.note(session);
     if (error instanceof Abandoned) log.info({ session, reason: error.message }, "let go of the session");
     else log.error({ session, err: error }, "the session's work stopped; its turn stays open and is taken up again");
   }

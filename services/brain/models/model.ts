@@ -16,6 +16,8 @@ export type ModelRequest = Readonly<{
   tools: readonly ToolDescription[];
   signal: AbortSignal;
   onDelta: (delta: Delta) => void;
+  /** The request failed before anything was heard and is made again after that many milliseconds. */
+  onRetry?: (why: string, afterMs: number) => void;
 }>;
 
 export type ReplyContent =

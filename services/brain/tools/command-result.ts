@@ -10,10 +10,12 @@ export const OUTPUT_TAIL_BYTES = 20 * 1024;
 
 const ASKS = /(\[y\/n\]|\(y\/n\)|\[yes\/no\]|are you sure|do you want to continue|password:|passphrase|ok to proceed)/i;
 const ASKS_WITHIN_BYTES = 2_000;
+const SIGNAL_CHARACTERS_MAX = 40;
 
 export function commandResult(result: ExecResult, callId: string): ToolResult {
-  const head = Buffer.from(result.head, "base64");
-  const tail = Buffer.from(result.tail, "base64");
+  // The sandbox may send more than it was asked for; the model is never given it.
+  const head = Buffer.from(result.head, "base64").subarray(0, OUTPUT_HEAD_BYTES);
+  const tail = Buffer.from(result.tail, "base64").subarray(-OUTPUT_TAIL_BYTES);
   const excerpt = { head, tail, bytes: result.outputBytes };
   const output = result.outputBytes === 0 ? "(no output)" : excerptText(excerpt, callId);
   const end = textOf(Buffer.concat([head, tail]).subarray(-ASKS_WITHIN_BYTES));
@@ -28,15 +30,16 @@ export function commandResult(result: ExecResult, callId: string): ToolResult {
 export function outcomeOf(outcome: ExecOutcome, callId: string): ToolOutcome {
   switch (outcome.status) {
     case "signalled":
-      return {
-        status: "signalled",
-        signal: outcome.outOfMemory ? `${outcome.signal} (out of memory)` : outcome.signal,
-      };
+      return { status: "signalled", signal: signalName(outcome) };
     case "background":
       return { status: "background", handle: callId };
     default:
       return outcome;
   }
+}
+
+function signalName({ signal, outOfMemory }: Extract<ExecOutcome, { status: "signalled" }>): string {
+  return (outOfMemory ? `${signal} (out of memory)` : signal).slice(0, SIGNAL_CHARACTERS_MAX);
 }
 
 export function inWords(outcome: ExecOutcome, callId: string): string {

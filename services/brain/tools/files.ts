@@ -2,12 +2,14 @@
 // the folder that the agent works in.
 import { z } from "zod";
 import { type AnswerOf, PATH_BYTES_MAX } from "#schemas/wire/message.ts";
+import { clipped } from "./excerpt.ts";
 import { defineTool, type Tool, type ToolResult } from "./tool.ts";
 
 export const WRITE_CHARACTERS_MAX = 4_000_000;
 export const LIST_ENTRIES_MAX = 1_000;
 export const SEARCH_MATCHES_MAX = 200;
 export const SEARCH_MS_MAX = 30_000;
+const MATCH_CHARACTERS_MAX = 300;
 
 export const path = z.string().min(1).max(PATH_BYTES_MAX);
 
@@ -105,7 +107,7 @@ function listing({ entries, truncated }: AnswerOf<"fileList">): string {
 
 function matches({ matches: found, truncated, filesSearched }: AnswerOf<"fileSearch">): string {
   if (found.length === 0) return `No match in ${filesSearched} files.${truncated ? " Not all could be searched." : ""}`;
-  const lines = found.map((match) => `${match.path}:${match.line}: ${match.text}`);
+  const lines = found.map(({ path: file, line, text }) => `${file}:${line}: ${clipped(text, MATCH_CHARACTERS_MAX)}`);
   const rest = truncated ? [`[Only the first ${found.length} matches; narrow the pattern, path or glob]`] : [];
   return [...lines, ...rest].join("\n");
 }

@@ -8,6 +8,7 @@ import { defineTool, type Tool, type ToolPlace, type ToolResult } from "./tool.t
 export const OUTPUT_READ_BYTES_MAX = 48 * 1024;
 export const KILL_GRACE_MS = 2_000;
 const COMMAND_CHARACTERS_MAX = 200;
+const LISTED_MAX = 100;
 
 type Process = AnswerOf<"processes">["processes"][number];
 
@@ -24,10 +25,12 @@ export function bashListTool(): Tool {
     input: z.strictObject({}),
     run: async (_input, { link }) => {
       const { processes } = await link.processes();
-      const lines = processes.map(
-        (process) =>
-          `${process.callId}  ${stateOf(process)}  ${process.outputBytes} bytes  ${clipped(process.command, COMMAND_CHARACTERS_MAX)}`,
-      );
+      const lines = processes
+        .slice(-LISTED_MAX)
+        .map(
+          (process) =>
+            `${process.callId}  ${stateOf(process)}  ${process.outputBytes} bytes  ${clipped(process.command, COMMAND_CHARACTERS_MAX)}`,
+        );
       return ok(lines.length === 0 ? "No commands." : lines.join("\n"));
     },
   });

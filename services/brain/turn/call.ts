@@ -11,6 +11,8 @@ import { OutputStream } from "./output-stream.ts";
 /** After Stop: how long a command may take to end by itself, and when it is given up (2 s in all, C63, C68). */
 export const STOP_GRACE_MS = 1_000;
 export const STOP_MS_MAX = 1_900;
+/** The most that a model is given as one result, whatever a tool or a hostile sandbox makes of it. */
+export const RESULT_CHARACTERS_MAX = 100_000;
 
 /** Stop was pressed and the sandbox did not confirm in time that the command ended. */
 class StopUnconfirmed extends Error {
@@ -55,7 +57,8 @@ export async function observed(
       execute((chunk) => output.take(chunk)),
     );
     const durationMs = Math.round(performance.now() - startedAt);
-    return { type: "ToolDone", data: { callId, ...result, durationMs } };
+    const text = clipped(result.text, RESULT_CHARACTERS_MAX);
+    return { type: "ToolDone", data: { callId, ...result, text, durationMs } };
   } catch (error) {
     if (context.signals.abandon.aborted) throw error;
     return endOf(context, target, { error, durationMs: Math.round(performance.now() - startedAt) });

@@ -35,6 +35,7 @@ export async function askModel(context: TurnContext, { state, stored }: Known): 
         if (delta.kind === "text") heard += delta.text;
         live.delta(state.turn.turnId, replyId, delta);
       },
+      onRetry: (why, afterMs) => live.progress("model", clipped(`${why}; asked again in ${afterMs} ms`, 900)),
     });
     const [reply] = await Promise.all([request, stored]);
     return { replyId, reply, requestMs: Math.round(performance.now() - startedAt) };

@@ -34,7 +34,9 @@ async function requestWithRetries(asked: Asked, request: ModelRequest): Promise<
       const failure = modelFailure(error, asked);
       const isFinal = reader.heard || failure.code === "model_silent" || attempt >= asked.limits.modelRetriesMax;
       if (isFinal || !(failure instanceof Retryable)) throw failure;
-      await delay(Math.max(failure.retryAfterMs, backOffMs(attempt, failure)), undefined, { signal: request.signal });
+      const afterMs = Math.round(Math.max(failure.retryAfterMs, backOffMs(attempt, failure)));
+      request.onRetry?.(failure.message, afterMs);
+      await delay(afterMs, undefined, { signal: request.signal });
     }
   }
 }
