@@ -41,7 +41,7 @@ system_packages() {
   fi
   say "installing with apt: ${wanted[*]}"
   "${as_root[@]}" apt-get -qq update
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
     apt-get -qq install -y --no-install-recommends "${wanted[@]}" >/dev/null
 }
 

@@ -53,7 +53,9 @@ function configuration(): object {
 
 function isRepository(): boolean {
   try {
-    execFileSync("git", ["-C", ROOT, "rev-parse", "--verify", "--quiet", "HEAD"], { stdio: "ignore" });
+    execFileSync("git", ["-c", "safe.directory=*", "-C", ROOT, "rev-parse", "--verify", "--quiet", "HEAD"], {
+      stdio: "ignore",
+    });
     return true;
   } catch {
     // git says by its exit code that there is none, or none with a commit.

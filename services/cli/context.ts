@@ -7,8 +7,8 @@ export type Context = Readonly<{
   environment: Environment;
   cwd: string;
   terminal: Terminal;
-  /** Calls `handle` at each Ctrl-C or SIGTERM instead of ending the process, until the returned function is called. */
-  onStop: (handle: (signal: "SIGINT" | "SIGTERM") => void) => () => void;
+  /** Calls `handle` at each Ctrl-C, SIGTERM or SIGHUP instead of ending the process, until the returned function is called. */
+  onStop: (handle: () => void) => () => void;
 }>;
 
 export function folderOf(context: Context, option: string | undefined): StateFolder {

@@ -8,6 +8,8 @@ import { reportFailure } from "./failure.ts";
 import { newProgram } from "./program.ts";
 import { openTerminal } from "./terminal/terminal.ts";
 
+/** SIGHUP: the terminal was closed. */
+const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const LEFTOVERS_MS_MAX = 2_000;
 
 const packageFile = join(import.meta.dirname, "..", "..", "package.json");
@@ -18,8 +20,10 @@ const context: Context = {
   cwd: process.cwd(),
   terminal: openTerminal(process.stdout, process.stderr, process.env),
   onStop: (handle) => {
-    process.on("SIGINT", handle).on("SIGTERM", handle);
-    return () => void process.off("SIGINT", handle).off("SIGTERM", handle);
+    for (const signal of STOP_SIGNALS) process.on(signal, handle);
+    return () => {
+      for (const signal of STOP_SIGNALS) process.off(signal, handle);
+    };
   },
 };
 

@@ -3,6 +3,7 @@ import type { Context } from "./context.ts";
 import { addDev } from "./dev/dev.ts";
 import { addDoctor } from "./doctor/doctor.ts";
 import { addEvents } from "./events/events.ts";
+import { addNatsConfig } from "./nats-config/nats-config.ts";
 import { addRun } from "./run/run.ts";
 import { addAttach } from "./sessions/attach.ts";
 import { addEnd, addSessions, addStop } from "./sessions/sessions.ts";
@@ -39,6 +40,7 @@ export function newProgram(context: Context, version: string, finish: (exitCode:
   addEnd(program, context);
   addEvents(program, context);
   addDoctor(program, context, finish);
+  addNatsConfig(program, context);
   for (const command of program.commands)
     command.copyInheritedSettings(program).option("--verbose", "with an error: its whole story");
   return program;

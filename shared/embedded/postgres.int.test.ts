@@ -114,6 +114,13 @@ describe("embedded PostgreSQL", function () {
     expect(await ask(second.url, "SELECT 'recovered' AS value")).to.equal("recovered");
   });
 
+  it("says when it has ended by itself", async () => {
+    const { pid, died } = await start();
+    process.kill(pid, "SIGKILL");
+    await once(died, "abort");
+    expect(died.reason).to.have.property("code", "postgres_died");
+  });
+
   it("runs under a folder that only its owner may enter", async () => {
     stateDir = await newStateDir(homedir());
     await chmod(stateDir, 0o700);

@@ -17,6 +17,7 @@ const HOST = "127.0.0.1";
 const DATABASE = "pistis";
 const READY_MS_MAX = 60_000;
 const POLL_MS = 10;
+const WATCH_MS = 1_000;
 const STOP_MS_MAX = 20_000;
 const PORT_ATTEMPTS_MAX = 5;
 
@@ -36,6 +37,8 @@ export type RunningPostgres = Readonly<{
   pid: number;
   /** It was already running, left by a parent that was killed. */
   adopted: boolean;
+  /** Aborts, with the reason, when the server ends without having been asked to. */
+  died: AbortSignal;
   close: () => Promise<void>;
 }>;
 
@@ -76,7 +79,25 @@ export async function startPostgres(options: {
 }
 
 function running(place: Place, server: Server, adopted: boolean): RunningPostgres {
-  return { url: urlOf(place, server.port), pid: server.pid, adopted, close: () => stopServer(place, server.pid) };
+  const { died, stop } = watch(place, server.pid);
+  const close = async () => {
+    stop();
+    await stopServer(place, server.pid);
+  };
+  return { url: urlOf(place, server.port), pid: server.pid, adopted, died, close };
+}
+
+/** Looks at the process itself, because an adopted server is not a child of this one. */
+function watch(place: Place, pid: number): { died: AbortSignal; stop: () => void } {
+  const died = new AbortController();
+  const next = `Its log is in ${place.logFile}`;
+  const timer = setInterval(async () => {
+    if (await isServing(place, pid)) return;
+    clearInterval(timer);
+    died.abort(new Fatal("postgres_died", "PostgreSQL has ended by itself", { next }));
+  }, WATCH_MS);
+  timer.unref();
+  return { died: died.signal, stop: () => clearInterval(timer) };
 }
 
 function urlOf(place: Place, port: number, database = DATABASE): string {

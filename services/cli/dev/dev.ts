@@ -1,7 +1,7 @@
 // `pistis dev`: every service of an install in this one process.
 import type { Command } from "commander";
 import { type Context, folderOf, STATE_OPTION } from "../context.ts";
-import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
+import { EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK } from "../exit-codes.ts";
 import { wholeNumber } from "../option-values.ts";
 import { durationText } from "../terminal/quantities.ts";
 import type { RunningInstall } from "./install.ts";
@@ -36,7 +36,11 @@ async function runDev(context: Context, options: Options): Promise<number> {
   const startedAt = performance.now();
   const stopping = new AbortController();
   // Heard during the start too: it is then stopped as soon as it is complete.
-  const stopListening = context.onStop((signal) => stopping.abort(signal));
+  const stopListening = context.onStop(() => {
+    // Nothing is lost by leaving at once: it is what a crash does.
+    if (stopping.signal.aborted) process.exit(EXIT_INTERRUPTED);
+    stopping.abort();
+  });
   terminal.err(`${terminal.paint("bold", "pistis dev")}, state in ${folder.path}\n`);
   try {
     const install = await startInstall(context, folder, { ...options, command: "pistis dev" });
@@ -45,7 +49,7 @@ async function runDev(context: Context, options: Options): Promise<number> {
       printAccess(context, install, folder.secrets);
       return await untilStopped(context, install, stopping.signal);
     } finally {
-      terminal.err("stopping\n");
+      terminal.err("stopping; once more to leave at once\n");
       await install.close();
       terminal.err("stopped; everything is kept in the state folder\n");
     }

@@ -34,8 +34,9 @@ export async function openInfrastructure(
   resources: Resources,
 ): Promise<Infrastructure> {
   const nats = await openNats(options, resources);
-  const databaseUrl = await openPostgres(options, resources);
-  return { nats: { url: nats.url, keys: nats.keys }, databaseUrl, died: nats.died };
+  const postgres = await openPostgres(options, resources);
+  const died = AbortSignal.any([nats.died, postgres.died]);
+  return { nats: { url: nats.url, keys: nats.keys }, databaseUrl: postgres.url, died };
 }
 
 async function openNats(
@@ -75,14 +76,14 @@ async function keysIn(file: string): Promise<NatsKeys> {
 async function openPostgres(
   { folder, secrets, environment, steps, log }: InfrastructureOptions,
   resources: Resources,
-): Promise<string> {
+): Promise<{ url: string; died: AbortSignal }> {
   const { DATABASE_URL: url } = environment;
-  if (url) return url;
+  if (url) return { url, died: new AbortController().signal };
   const options = { stateDir: folder.path, password: secrets.postgresPassword, log: log("postgres") };
   const started = steps.run(
     "PostgreSQL",
     () => startPostgres(options),
     ({ adopted }) => (adopted ? "adopted from an earlier start" : ""),
   );
-  return resources.add("PostgreSQL", await started, ({ close }) => close()).url;
+  return resources.add("PostgreSQL", await started, ({ close }) => close());
 }

@@ -12,7 +12,7 @@ import { openSecrets } from "../state/secrets.ts";
 import { removeServerFile, writeServerFile } from "../state/server-file.ts";
 import { makeStateFolder, type StateFolder } from "../state/state-folder.ts";
 import { configFileIn } from "./config-file.ts";
-import { prepareStreams } from "./connections.ts";
+import { prepareStreams } from "./prepare-streams.ts";
 import { openInfrastructure } from "./infrastructure.ts";
 import { openLogFile } from "./log-file.ts";
 import { type ServiceParts, startServices } from "./services.ts";
@@ -60,7 +60,7 @@ export async function startInstall(
       await migrate(opened);
       return opened;
     });
-    await steps.run("streams and consumers", () => prepareStreams(base.nats, shards));
+    await steps.run("streams and consumers", () => prepareStreams(base.nats, shards), durabilityText);
     const parts: ServiceParts = {
       config: withPorts(config, options.port),
       folder,
@@ -85,4 +85,11 @@ function withPorts(config: ServiceParts["config"], port: number | undefined): Se
   if (port === undefined) return config;
   const relay = port === 0 ? { ...config.relay, port: 0 } : config.relay;
   return { ...config, server: { ...config.server, port }, relay };
+}
+
+/** An embedded server is warned about when it is chosen; this also knows one of your own. */
+function durabilityText(natsVersion: string): string {
+  const [major = 0, minor = 0] = natsVersion.split(".").map(Number);
+  if (major > 2 || (major === 2 && minor >= 10)) return "";
+  return `nats-server ${natsVersion} is older than 2.10: a power loss can take acknowledged events with it`;
 }

@@ -3,11 +3,14 @@ import type { Command } from "commander";
 import { type Context, folderOf, STATE_OPTION } from "../context.ts";
 import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
 import type { Style } from "../terminal/terminal.ts";
+import { shownLine } from "../terminal/untrusted.ts";
 import type { Check } from "./check.ts";
 import { checkConfig, checkPistisd, checkSpace, checkState } from "./places.ts";
 import { checkBubblewrap, checkGit, checkNats, checkNode, checkPostgres, checkSystemTools } from "./programs.ts";
 
 type Options = { json?: boolean; state?: string; config?: string };
+
+const FOUND_CHARACTERS_MAX = 400;
 
 const STYLES: Record<Check["status"], Style> = { ok: "green", warn: "yellow", missing: "red" };
 
@@ -50,7 +53,7 @@ export function checksText({ terminal }: Pick<Context, "terminal">, checks: read
   const width = Math.max(...checks.map(({ name }) => name.length));
   return checks
     .map(({ name, status, found, next }) => {
-      const line = `${terminal.paint(STYLES[status], status.padEnd(7))}  ${name.padEnd(width)}  ${found}\n`;
+      const line = `${terminal.paint(STYLES[status], status.padEnd(7))}  ${name.padEnd(width)}  ${shownLine(found, FOUND_CHARACTERS_MAX)}\n`;
       return next === undefined ? line : `${line}${" ".repeat(9)}next: ${next}\n`;
     })
     .join("");

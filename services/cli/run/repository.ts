@@ -31,7 +31,7 @@ export async function repositoryAt(folder: string, cwd: string): Promise<string>
 
 /** How many files differ from the last commit: a clone does not hold these changes. 0 when git cannot say. */
 export async function uncommittedFiles(repository: string): Promise<number> {
-  const options = ["--no-optional-locks", "-C", repository, "status", "--porcelain"];
+  const options = ["-c", "core.fsmonitor=false", "--no-optional-locks", "-C", repository, "status", "--porcelain"];
   const status = await run("git", options, { timeout: STATUS_MS_MAX, maxBuffer: 64 * 1024 * 1024 }).then(
     ({ stdout }) => stdout,
     () => "",

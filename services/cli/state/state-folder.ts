@@ -27,6 +27,18 @@ export function stateFolder(option: string | undefined, environment: Environment
   };
 }
 
+/** What each service keeps in the state folder, alike in `pistis dev` and as processes of their own. */
+export function serviceFolders({ path }: StateFolder) {
+  return {
+    nats: join(path, "nats"),
+    blobs: join(path, "blobs"),
+    relay: join(path, "relay"),
+    relaySocketPath: join(path, "relay-socket", "relay.sock"),
+    sandboxes: join(path, "sandboxes"),
+    publisher: join(path, "publisher"),
+  };
+}
+
 /**
  * Only the owner may list it. Root's may be passed through, not listed, by the other user that PostgreSQL then runs as;
  * what must stay private in it has rights of its own.

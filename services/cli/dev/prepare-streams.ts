@@ -1,0 +1,19 @@
+// Set-up of NATS: streams, consumers and the bucket, so that no service needs the right to make them.
+import { openNats } from "#shared/nats/access.ts";
+import type { NatsKeys } from "#shared/nats/keys.ts";
+import { prepareNats } from "#shared/nats/setup.ts";
+import { Resources } from "#shared/service/resources.ts";
+
+/** Connects as the two users that may, whose connections are then closed. */
+export async function prepareStreams({ url, keys }: { url: string; keys: NatsKeys }, shards: number): Promise<void> {
+  const resources = new Resources();
+  try {
+    const [core, edge] = await Promise.all([
+      openNats({ url, seed: keys.setup.seed }, "setup", resources),
+      openNats({ url, seed: keys["edge-setup"].seed }, "edge-setup", resources),
+    ]);
+    await prepareNats({ core, edge, shards });
+  } finally {
+    await resources.close();
+  }
+}
