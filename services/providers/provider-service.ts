@@ -31,8 +31,13 @@ export const startProvider: Start<ProviderDependencies> = async (dependencies): 
     pending.add(sending);
   });
   resources.add("watch", unwatch, (stop) => stop());
-  for (const seen of await provider.list()) await sendState(reports, seen);
-  resources.add("tasks", await tasks.receive((task) => handle(dependencies, task)), (receiver) => receiver.close());
+  try {
+    for (const seen of await provider.list()) await sendState(reports, seen);
+    resources.add("tasks", await tasks.receive((task) => handle(dependencies, task)), (receiver) => receiver.close());
+  } catch (error) {
+    await resources.close();
+    throw error;
+  }
   return { name: `provider-${provider.name}`, close: () => resources.close() };
 };
 

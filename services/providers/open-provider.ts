@@ -1,0 +1,39 @@
+// What a provider stands on, opened from what it may hold: no key of anything but its own NATS user's.
+import { join } from "node:path";
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import { type NatsAccess, openNats } from "#shared/nats/access.ts";
+import { openReportSender, openTaskReceiver } from "#shared/nats/work-queue.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { Resources } from "#shared/service/resources.ts";
+import { startProvider } from "./provider-service.ts";
+import { openProvider, type ProviderName } from "./registry.ts";
+
+/** What `npm run build:pistisd` makes. */
+const PISTISD_FOLDER = join(import.meta.dirname, "..", "..", "dist", "pistisd");
+
+export type ProviderParts = Readonly<{
+  kind: ProviderName;
+  config: Pick<PistisConfig, "sandboxes">;
+  nats: NatsAccess;
+  installId: string;
+  relaySocketPath: string;
+  /** Holds the sandboxes' disks. */
+  folder: string;
+  log: Log;
+}>;
+
+/** Closed with `resources`. */
+export async function openProviderService(parts: ProviderParts, resources: Resources): Promise<void> {
+  const { kind, config, installId, relaySocketPath, folder, log } = parts;
+  const user = `provider-${kind}` as const;
+  const nats = await openNats(parts.nats, user, resources);
+  const { sandboxes } = config;
+  const setting = { stateDir: folder, installId, relaySocketPath, pistisdFolder: PISTISD_FOLDER, sandboxes, log };
+  const service = await startProvider({
+    provider: await openProvider(kind, setting),
+    tasks: openTaskReceiver({ nats, provider: kind, log }),
+    reports: openReportSender({ nats, reporter: user }),
+    log,
+  });
+  resources.add(user, service, ({ close }) => close());
+}

@@ -1,0 +1,48 @@
+import { readConfigPart } from "#shared/config/read-config.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import { variables } from "#shared/service/environment.ts";
+import { type ServiceProcess, serviceProcess } from "#shared/service/service-process.ts";
+
+/** Holds no key but its own NATS user's. */
+export const localProviderProcess = serviceProcess({
+  name: "provider-local",
+  about: "runs sandboxes on this machine, isolated by bubblewrap",
+  command: "provider local",
+  natsUser: "provider-local",
+  variables: {
+    NATS_URL: variables.NATS_URL,
+    PISTIS_NATS_SEED: variables.PISTIS_NATS_SEED,
+    PISTIS_INSTALL_ID: variables.PISTIS_INSTALL_ID,
+    PISTIS_RELAY_SOCKET: variables.PISTIS_RELAY_SOCKET,
+    PISTIS_DATA: variables.PISTIS_DATA,
+    PISTIS_CONFIG: variables.PISTIS_CONFIG,
+  },
+  open: async (settings, { environment, log, resources }) => {
+    const { openProviderService } = await import("./open-provider.ts");
+    const config = await readConfigPart(settings.PISTIS_CONFIG, environment, { sections: ["sandboxes"] });
+    await openProviderService(
+      {
+        kind: "local",
+        config,
+        nats: { url: settings.NATS_URL, seed: settings.PISTIS_NATS_SEED },
+        installId: settings.PISTIS_INSTALL_ID,
+        relaySocketPath: settings.PISTIS_RELAY_SOCKET,
+        folder: settings.PISTIS_DATA,
+        log,
+      },
+      resources,
+    );
+    return {};
+  },
+});
+
+const providerProcesses: ReadonlyMap<string, ServiceProcess> = new Map([["local", localProviderProcess]]);
+
+/** Throws a Refusal `provider_unknown` that names what there is. */
+export function providerProcess(kind: string): ServiceProcess {
+  const found = providerProcesses.get(kind);
+  if (found !== undefined) return found;
+  throw new Refusal("provider_unknown", `There is no provider ${JSON.stringify(kind)}`, {
+    next: `Choose one of: ${[...providerProcesses.keys()].join(", ")}`,
+  });
+}

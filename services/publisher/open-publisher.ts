@@ -1,0 +1,41 @@
+// What the publisher stands on, opened from what it may hold.
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import type { Blobs } from "#shared/blobs/blobs.ts";
+import type { Database } from "#shared/database/database.ts";
+import { mirrorReader } from "#shared/database/mirror.ts";
+import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
+import { openLivePublisher } from "#shared/nats/live.ts";
+import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { Resources } from "#shared/service/resources.ts";
+import { startPublisher } from "./publisher.ts";
+
+export type PublisherParts = Readonly<{
+  config: Pick<PistisConfig, "ledger" | "git" | "recovery">;
+  nats: NatsAccess;
+  database: Database;
+  blobs: Blobs;
+  relay: { url: string; key: string };
+  /** Holds the mirrors of repositories. */
+  folder: string;
+  log: Log;
+}>;
+
+/** Closed with `resources`. Live traffic has a connection of its own: it must not hold up the ledger's. */
+export async function openPublisher(parts: PublisherParts, resources: Resources): Promise<void> {
+  const { config, database, blobs, relay, folder, log } = parts;
+  const [nats, liveNats] = await Promise.all([
+    openNats(parts.nats, "publisher", resources),
+    openNats(parts.nats, "publisher", resources, "live"),
+  ]);
+  const { shards } = config.ledger;
+  const publisher = await startPublisher({
+    ...openLedgerAndFeed({ nats, writer: "publisher", shards, blobs, mirror: mirrorReader(database), log }),
+    openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
+    live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),
+    config: config.git,
+    stateDir: folder,
+    log,
+  });
+  resources.add("publisher", publisher, ({ close }) => close());
+}
