@@ -159,6 +159,15 @@ describe("a relay link", () => {
     await link.processes();
   });
 
+  it("C88: refuses a request that does not fit into a frame, and goes on", async () => {
+    const { link, sandbox } = under;
+    // Each of these bytes takes six in JSON.
+    const failure = await failureOf(link.exec({ ...command("cal_1"), command: "\u0001".repeat(400 * 1024) }));
+    expect(failure).to.be.instanceOf(Refusal).and.to.include({ code: "too_large" });
+    expect(await link.processes()).to.deep.equal({ processes: [] });
+    expect(sandbox.requests.some(({ op }) => op === "exec")).to.equal(false);
+  });
+
   it("takes no more requests than it can hold", async () => {
     await under.close();
     under = await setUp({ requestsMax: 2 });

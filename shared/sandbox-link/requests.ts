@@ -2,6 +2,7 @@
 // there, sent again in its own way after a reconnect, and given up when the sandbox stays away too long.
 import type { z } from "zod";
 import {
+  FRAME_BYTES_MAX,
   type Frame,
   Kind,
   readCredit,
@@ -10,7 +11,7 @@ import {
   writeDataFrame,
   writeFrame,
 } from "#schemas/wire/frame.ts";
-import { type failure, toServer, type WireRequest } from "#schemas/wire/message.ts";
+import { type failure, toServer, WireCode, type WireRequest } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { SandboxBreach } from "./breach.ts";
 import type { Boot } from "./connection.ts";
@@ -154,11 +155,17 @@ export class Requests {
       return;
     }
     entry.id = this.nextId();
+    const frame = message({ id: entry.id, request });
+    if (frame.byteLength > FRAME_BYTES_MAX) {
+      this.settle(entry);
+      operation.failed(tooLarge(frame.byteLength));
+      return;
+    }
     entry.answered = false;
     entry.sentTo = boot;
     this.#byId.set(entry.id, entry);
     if (usesStream) this.#bind(entry, stream);
-    this.#wire.send(message({ id: entry.id, request }));
+    this.#wire.send(frame);
     this.#watch(entry);
     if (isFirst) this.#begin(operation, stream);
   }
@@ -258,6 +265,12 @@ export class Requests {
     if (!plausible || this.#strayAllowance < 0) throw new SandboxBreach("Frames came that belong to nothing");
   }
 }
+
+const tooLarge = (bytes: number): WireFailure => ({
+  code: WireCode.tooLarge,
+  message: `A request of ${bytes} bytes is larger than a frame may be (${FRAME_BYTES_MAX})`,
+  next: "Write the large part into a file first.",
+});
 
 /** Whether it is this side that holds the request up. */
 function isOurTurn({ incoming, outgoing }: Operation): boolean {

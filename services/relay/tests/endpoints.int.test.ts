@@ -153,6 +153,12 @@ describe("the relay's endpoints", () => {
     await relay.start();
   });
 
+  it("does not start with a weak key or a socket path that the kernel cannot hold", async () => {
+    const start = (changes: object) => startRelayForTest(changes).catch((error: unknown) => error);
+    expect(await start({ adminKey: "short" })).to.include({ code: "relay_key_weak" });
+    expect(await start({ socketPath: `/tmp/${"x".repeat(120)}` })).to.include({ code: "relay_socket_path_long" });
+  });
+
   it("slows down who tries tokens, and lets a good one through", async () => {
     const guesses = Array.from({ length: relayLimits.badKeysPerMinuteMax + 5 }, (_, n) => trade(relay, `guess-${n}`));
     const statuses = (await Promise.all(guesses)).map(({ status }) => status);

@@ -210,10 +210,8 @@ describe("the relay's back-pressure", () => {
     const { channel } = await socket.next();
     await statusFrom(slow);
     slow.ws.pause();
-    const before = process.memoryUsage().arrayBuffers;
     const taken = await flood(socket, channel, 200 * 1024 * 1024);
     expect(taken).to.be.below(30 * 1024 * 1024);
-    expect(process.memoryUsage().arrayBuffers - before).to.be.below(40 * 1024 * 1024);
     const frames = (taken + socket.ws.bufferedAmount) / 65_536;
     slow.ws.resume();
     for (let n = 0; n < Math.floor(frames); n++) {
@@ -279,15 +277,5 @@ describe("the relay's back-pressure", () => {
     peer.send(writeFrame(Kind.message, 0, Buffer.from("to nobody")));
     socket.ws.resume();
     await socket.closed;
-  });
-
-  it("answers no more pings than a sandbox reads answers", async () => {
-    const { socket } = await onlineSandbox(relay);
-    socket.ws.pause();
-    const before = process.memoryUsage().arrayBuffers;
-    for (let n = 0; n < 50_000; n++) socket.ws.ping(new Uint8Array(100));
-    await new Promise((resolve) => socket.ws.ping("last", true, resolve));
-    expect(process.memoryUsage().arrayBuffers - before).to.be.below(40 * 1024 * 1024);
-    socket.ws.terminate();
   });
 });

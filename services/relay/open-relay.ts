@@ -1,0 +1,34 @@
+// What the relay stands on, opened from what it may hold.
+import { join } from "node:path";
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import { type NatsAccess, openNats } from "#shared/nats/access.ts";
+import { openReportSender } from "#shared/nats/work-queue.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { Resources } from "#shared/service/resources.ts";
+import { startRelay } from "./relay.ts";
+
+export type RelayParts = Readonly<{
+  config: Pick<PistisConfig, "relay">;
+  nats: NatsAccess;
+  key: string;
+  /** Holds its state file. */
+  folder: string;
+  socketPath?: string | undefined;
+  log: Log;
+}>;
+
+/** Closed with `resources`. */
+export async function openRelay(parts: RelayParts, resources: Resources): Promise<{ url: string }> {
+  const { config, key, folder, socketPath, log } = parts;
+  const reports = openReportSender({ nats: await openNats(parts.nats, "relay", resources), reporter: "relay" });
+  const relay = await startRelay({
+    host: config.relay.host,
+    port: config.relay.port,
+    ...(socketPath === undefined ? {} : { socketPath }),
+    adminKey: key,
+    stateFile: join(folder, "state.json"),
+    reportJoined: (report) => reports.send(`joined-${report.sandboxId}-${report.bootId}`, report),
+    log,
+  });
+  return resources.add("relay", relay, ({ close }) => close());
+}
