@@ -1,6 +1,6 @@
 // A compiled pistisd for tests, alone or in namespaces of its own, connected to a test's relay.
 import { type ChildProcess, spawn } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { newSecret } from "#shared/ids/ids.ts";
@@ -18,6 +18,8 @@ export type SandboxOptions = Readonly<{
   workspaceBytes?: number;
   environment?: Readonly<Record<string, string>>;
   program?: string;
+  /** The token comes in a file, as the entry hands it on; for programs that are started without the entry. */
+  handsOverToken?: boolean;
   /** Another one than the relay takes. */
   token?: string;
   /** In front of the program, such as a limit. */
@@ -155,7 +157,11 @@ export class TestSandbox {
 
   #token(): Record<string, string> {
     const token = this.options.token ?? this.relay.options.joinToken;
-    return this.relay.tokenIsSpent ? {} : { PISTIS_JOIN_TOKEN: token };
+    if (this.relay.tokenIsSpent) return {};
+    if (this.options.handsOverToken !== true) return { PISTIS_JOIN_TOKEN: token };
+    const file = join(this.folder, "join-token");
+    writeFileSync(file, token, { mode: 0o600 });
+    return { PISTIS_JOIN_TOKEN_FILE: file };
   }
 }
 
