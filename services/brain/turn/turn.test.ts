@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { Retryable } from "#shared/errors/errors.ts";
 import type { Ledger } from "#shared/ledger/ledger.ts";
 import { World } from "../testing/world.ts";
 
@@ -29,21 +30,25 @@ describe("a turn", () => {
     });
   }
 
+  /** Says when a call's start is about to be stored, and holds it until it may be. */
+  function holding(ledger: Ledger, gate: Record<"asked" | "held", PromiseWithResolvers<void>>): Ledger {
+    return {
+      read: (...args) => ledger.read(...args),
+      append: async (session, expected, events, cause) => {
+        if (events.some(({ type }) => type === "ToolStarted")) {
+          gate.asked.resolve();
+          await gate.held.promise;
+        }
+        return ledger.append(session, expected, events, cause);
+      },
+    };
+  }
+
   it("I1: no byte of a command leaves before its ToolStarted is stored", async () => {
     world = new World();
     const held = Promise.withResolvers<void>();
     const asked = Promise.withResolvers<void>();
-    const hold = (ledger: Ledger): Ledger => ({
-      read: (...args) => ledger.read(...args),
-      append: async (session, expected, events, cause) => {
-        if (events.some(({ type }) => type === "ToolStarted")) {
-          asked.resolve();
-          await held.promise;
-        }
-        return ledger.append(session, expected, events, cause);
-      },
-    });
-    await world.startBrain("brain-a", { through: hold });
+    await world.startBrain("brain-a", { through: (ledger) => holding(ledger, { asked, held }) });
     const session = await world.createSession();
     await world.post(session, "$ true");
     await asked.promise;
@@ -52,6 +57,43 @@ describe("a turn", () => {
     held.resolve();
     await world.first(session, "TurnEnded");
     expect(peer.received.filter(({ op }) => op === "exec")).to.have.length(1);
+  });
+
+  it("C63: a Stop that is stored while a call's start is on its way wins: the call never leaves", async () => {
+    world = new World();
+    const held = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    await world.startBrain("brain-a", { through: (ledger) => holding(ledger, { asked, held }) });
+    const session = await world.createSession();
+    await world.post(session, "$ true");
+    await asked.promise;
+    await world.interrupt(session);
+    held.resolve();
+    expect((await world.first(session, "TurnEnded")).data.reason).to.equal("interrupted");
+    expect(typesOf(await world.events(session)))
+      .to.include("ToolNotRun")
+      .and.not.include("ToolStarted");
+    expect((await world.peerOf(session)).received.filter(({ op }) => op === "exec")).to.deep.equal([]);
+  });
+
+  it("C140: a ledger that fails in the middle of a turn loses nothing and repeats nothing", async () => {
+    world = new World();
+    let fails = 1;
+    const failing = (ledger: Ledger): Ledger => ({
+      read: (...args) => ledger.read(...args),
+      append: async (session, expected, events, cause) => {
+        if (events.some(({ type }) => type === "ToolDone") && fails-- > 0) {
+          throw new Retryable("ledger_unreachable", "No answer", { retryAfterMs: 10 });
+        }
+        return ledger.append(session, expected, events, cause);
+      },
+    });
+    await world.startBrain("brain-a", { through: failing });
+    const session = await world.createSession();
+    await world.post(session, "$ echo once >> log\n$ cat log");
+    expect((await world.first(session, "TurnEnded")).data.reason).to.equal("completed");
+    expect((await world.first(session, "ToolDone", 1)).data.text).to.equal("once\n[Exit code 0.]");
+    expect(typesOf(await world.events(session)).filter((type) => type === "TurnTakenOver")).to.have.length(1);
   });
 
   it("stores a reply and the start of all its reading calls in one append, and runs them side by side", async () => {
