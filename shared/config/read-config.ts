@@ -6,6 +6,7 @@ import type { z } from "zod";
 import { type PistisConfig, pistisConfig, SCRIPT_MODEL } from "#schemas/config/pistis-config.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { allowedAt, keysAt, memberOf, type Path } from "./allowed.ts";
+import { type ConfigPart, partOf } from "./config-part.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { type Environment, interpolate } from "./interpolate.ts";
 
@@ -16,10 +17,25 @@ const SECRET_KEY = /key|token|secret|password|credential/i;
 /** The config in `file`; all defaults when it is undefined. Throws Refusal `config_missing` or `config_invalid`. */
 export async function readConfig(file: string | undefined, environment: Environment): Promise<PistisConfig> {
   if (file === undefined) return pistisConfig.parse({});
+  return configOf(await readJson(file), file, environment);
+}
+
+/** Like readConfig, for a process that may hold a part of the file only (config-part.ts). */
+export async function readConfigPart(
+  file: string | undefined,
+  environment: Environment,
+  part: ConfigPart,
+): Promise<PistisConfig> {
+  if (file === undefined) return pistisConfig.parse({});
+  return configOf(partOf(await readJson(file), part), file, environment);
+}
+
+async function readJson(file: string): Promise<unknown> {
   const text = await readFile(file, "utf8").catch((cause: unknown) => {
-    throw new Refusal("config_missing", `${file} cannot be read`, { cause, next: "Check the path after --config" });
+    const next = "Check the path after --config, or in PISTIS_CONFIG";
+    throw new Refusal("config_missing", `${file} cannot be read`, { cause, next });
   });
-  return configOf(parseJson(text, file), file, environment);
+  return parseJson(text, file);
 }
 
 /** The config that a parsed file stands for. Folders are relative to the file's own. */

@@ -12,7 +12,7 @@ import { openSecrets } from "../state/secrets.ts";
 import { removeServerFile, writeServerFile } from "../state/server-file.ts";
 import { makeStateFolder, type StateFolder } from "../state/state-folder.ts";
 import { configFileIn } from "./config-file.ts";
-import { prepareStreams } from "./prepare-streams.ts";
+import { prepareStreams } from "./connections.ts";
 import { openInfrastructure } from "./infrastructure.ts";
 import { openLogFile } from "./log-file.ts";
 import { type ServiceParts, startServices } from "./services.ts";

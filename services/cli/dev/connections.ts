@@ -4,8 +4,8 @@ import type { NatsKeys } from "#shared/nats/keys.ts";
 import { prepareNats } from "#shared/nats/setup.ts";
 import { Resources } from "#shared/service/resources.ts";
 
-/** Connects as the two users that may, whose connections are then closed. */
-export async function prepareStreams({ url, keys }: { url: string; keys: NatsKeys }, shards: number): Promise<void> {
+/** With the two users that may, whose connections are then closed. Resolves with the server's version. */
+export async function prepareStreams({ url, keys }: { url: string; keys: NatsKeys }, shards: number): Promise<string> {
   const resources = new Resources();
   try {
     const [core, edge] = await Promise.all([
@@ -13,6 +13,7 @@ export async function prepareStreams({ url, keys }: { url: string; keys: NatsKey
       openNats({ url, seed: keys["edge-setup"].seed }, "edge-setup", resources),
     ]);
     await prepareNats({ core, edge, shards });
+    return core.info?.version ?? "";
   } finally {
     await resources.close();
   }

@@ -1,0 +1,46 @@
+// What the gateway stands on, opened from what it may hold.
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import type { Blobs } from "#shared/blobs/blobs.ts";
+import type { Database } from "#shared/database/database.ts";
+import { mirrorReader } from "#shared/database/mirror.ts";
+import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
+import { openLiveSubscriber } from "#shared/nats/live.ts";
+import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { Resources } from "#shared/service/resources.ts";
+import { choicesOf } from "./choices.ts";
+import { startGateway } from "./gateway.ts";
+
+export type GatewayParts = Readonly<{
+  config: PistisConfig;
+  adminToken: string;
+  nats: NatsAccess;
+  database: Database;
+  blobs: Blobs;
+  relay: { url: string; key: string };
+  log: Log;
+}>;
+
+/** Closed with `resources`. Live traffic has a connection of its own: it must not hold up the ledger's. */
+export async function openGateway(parts: GatewayParts, resources: Resources): Promise<{ url: string }> {
+  const { config, adminToken, database, blobs, relay, log } = parts;
+  const [nats, liveNats] = await Promise.all([
+    openNats(parts.nats, "gateway", resources),
+    openNats(parts.nats, "gateway", resources, "live"),
+  ]);
+  const { shards } = config.ledger;
+  const gateway = await startGateway({
+    ...openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror: mirrorReader(database), log }),
+    host: config.server.host,
+    port: config.server.port,
+    adminToken,
+    live: openLiveSubscriber({ nats: liveNats }),
+    database,
+    blobs,
+    openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
+    choices: choicesOf(config),
+    checks: { nats: () => nats.flush() },
+    log,
+  });
+  return resources.add("gateway", gateway, ({ close }) => close());
+}

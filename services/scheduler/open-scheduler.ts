@@ -1,0 +1,42 @@
+// What the scheduler stands on, opened from what it may hold: a connection to each NATS account.
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import type { Blobs } from "#shared/blobs/blobs.ts";
+import type { Database } from "#shared/database/database.ts";
+import { mirrorReader } from "#shared/database/mirror.ts";
+import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
+import { openReportReceiver, openTaskSender, openTimerReceiver, openTimerSender } from "#shared/nats/work-queue.ts";
+import type { Log } from "#shared/service/log.ts";
+import type { Resources } from "#shared/service/resources.ts";
+import { startScheduler } from "./scheduler.ts";
+
+export type SchedulerParts = Readonly<{
+  config: Pick<PistisConfig, "ledger" | "sandboxes">;
+  nats: NatsAccess;
+  edgeNats: NatsAccess;
+  database: Database;
+  blobs: Blobs;
+  relay: { url: string; key: string };
+  log: Log;
+}>;
+
+/** Closed with `resources`. */
+export async function openScheduler(parts: SchedulerParts, resources: Resources): Promise<void> {
+  const { config, database, blobs, relay, log } = parts;
+  const [nats, edge] = await Promise.all([
+    openNats(parts.nats, "scheduler", resources),
+    openNats(parts.edgeNats, "edge-scheduler", resources),
+  ]);
+  const { shards } = config.ledger;
+  const { image = null, memoryMiB, cpuCores, processesMax, diskMiB, startMs } = config.sandboxes;
+  const scheduler = await startScheduler({
+    ...openLedgerAndFeed({ nats, writer: "scheduler", shards, blobs, mirror: mirrorReader(database), log }),
+    tasks: (provider) => openTaskSender({ nats: edge, provider }),
+    reports: openReportReceiver({ nats: edge, log }),
+    timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },
+    relay: { url: relay.url, adminKey: relay.key },
+    spec: { image, memoryMiB, cpuCores, processesMax, diskMiB },
+    startMs,
+    log,
+  });
+  resources.add("scheduler", scheduler, ({ close }) => close());
+}

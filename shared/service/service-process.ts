@@ -1,0 +1,114 @@
+// A service as a process of its own: what it is told, how it starts, and how it ends when it is asked to.
+import type { z } from "zod";
+import type { Environment } from "#shared/config/interpolate.ts";
+import { failureOf } from "#shared/errors/errors.ts";
+import type { NatsUser } from "#shared/nats/keys.ts";
+import { readVariables, variableHelp, variables } from "./environment.ts";
+import { type Log, openLog } from "./log.ts";
+import { Resources } from "./resources.ts";
+
+/** Longer than any service takes to finish what it has in hand, shorter than the patience of what supervises it. */
+const STOP_MS_MAX = 20_000;
+const LEFTOVERS_MS_MAX = 2_000;
+
+/** Everything that is opened is added to `resources`, the service itself last. */
+export type Opening = Readonly<{ environment: Environment; log: Log; resources: Resources }>;
+/** `url`: where it listens, if it does. */
+export type Opened = Readonly<{ url?: string }>;
+
+export type ServiceProcess = Readonly<{
+  name: string;
+  about: string;
+  command: string;
+  natsUser: NatsUser;
+  /** The variables that it reads; it holds no other. */
+  variableNames: readonly string[];
+  help: string;
+  open: (environment: Environment, resources: Resources) => Promise<Opened>;
+}>;
+
+export function serviceProcess<Shape extends z.ZodRawShape>(definition: {
+  name: string;
+  about: string;
+  /** As a person starts it, without `pistis`; the name when absent. */
+  command?: string;
+  natsUser: NatsUser;
+  variables: Shape;
+  open: (settings: z.output<z.ZodObject<Shape>>, opening: Opening) => Promise<Opened>;
+}): ServiceProcess {
+  const { name, about, natsUser, open } = definition;
+  const command = `pistis ${definition.command ?? name}`;
+  const level = { PISTIS_LOG_LEVEL: variables.PISTIS_LOG_LEVEL };
+  return {
+    name,
+    about,
+    command,
+    natsUser,
+    variableNames: Object.keys(definition.variables),
+    help: variableHelp({ ...definition.variables, ...level }),
+    open: (environment, resources) => {
+      const settings = readVariables(definition.variables, environment, command);
+      const { PISTIS_LOG_LEVEL } = readVariables(level, environment, command);
+      return open(settings, { environment, log: openLog(name, PISTIS_LOG_LEVEL), resources });
+    },
+  };
+}
+
+/** What a process offers to the service that runs in it. */
+export type Host = Readonly<{
+  environment: Environment;
+  out: (text: string) => void;
+  err: (text: string) => void;
+  /** Calls `handle` at each SIGINT or SIGTERM until the returned function is called. */
+  onStop: (handle: () => void) => () => void;
+}>;
+
+/**
+ * Runs the service until a signal. Prints `ready <name> [url]` on standard output when it serves. Resolves with the exit
+ * code: 0 after a stop, 1 when it could not start or did not stop, with the reason and the next step on standard error.
+ */
+export async function runService(service: ServiceProcess, host: Host): Promise<number> {
+  const stop = Promise.withResolvers<void>();
+  const stopListening = host.onStop(() => stop.resolve());
+  const resources = new Resources();
+  try {
+    const { url } = await service.open(host.environment, resources);
+    host.out(`ready ${service.name}${url === undefined ? "" : ` ${url}`}\n`);
+    await stop.promise;
+    await within(STOP_MS_MAX, resources.close());
+    return 0;
+  } catch (error) {
+    report(service, host, error);
+    await within(STOP_MS_MAX, resources.close()).catch((closing: unknown) => report(service, host, closing));
+    return 1;
+  } finally {
+    stopListening();
+  }
+}
+
+function report({ command }: ServiceProcess, { err }: Host, error: unknown): void {
+  const { code, message, next } = failureOf(error);
+  err(`${command}: ${message} (${code})\n`);
+  err(`  next: ${next ?? "See what was logged before; this should not happen"}\n`);
+}
+
+async function within(timeMs: number, work: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(() => late.reject(new Error(`It did not stop within ${timeMs} ms`)), timeMs);
+  await Promise.race([work, late.promise]).finally(() => clearTimeout(timer));
+}
+
+/** The body of a `main.ts`, which alone has the process: `await runAsMain(brainProcess, process)`. */
+export async function runAsMain(service: ServiceProcess, own: NodeJS.Process): Promise<void> {
+  own.exitCode = await runService(service, {
+    environment: own.env,
+    out: (text) => own.stdout.write(text),
+    err: (text) => own.stderr.write(text),
+    onStop: (handle) => {
+      own.on("SIGINT", handle).on("SIGTERM", handle);
+      return () => void own.off("SIGINT", handle).off("SIGTERM", handle);
+    },
+  });
+  // Everything is closed by now. Should something have been forgotten, it must not keep the process.
+  setTimeout(() => own.exit(), LEFTOVERS_MS_MAX).unref();
+}
