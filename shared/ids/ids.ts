@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomFillSync } from "node:crypto";
+import { hash, randomBytes, randomFillSync } from "node:crypto";
 import { ulid } from "ulid";
 
 export type IdKind = "session" | "message" | "turn" | "reply" | "call" | "sandbox" | "task" | "event" | "interrupt";
@@ -39,5 +39,5 @@ export function newSecret(): string {
 
 /** Lower-case hexadecimal SHA-256. */
 export function sha256(data: Uint8Array | string): string {
-  return createHash("sha256").update(data).digest("hex");
+  return hash("sha256", data, "hex");
 }

@@ -9,15 +9,14 @@ import { decodeMessage } from "#shared/ledger/codec.ts";
 import { waited } from "#shared/ledger/delivery.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
-import { Pull, type Pulled } from "./pull.ts";
+import { Pull, type Pulled, remakeWaitMs } from "./pull.ts";
 import { unavailable } from "./stream-reader.ts";
 
 type Follow = Readonly<{ after: number | "now"; session?: string; signal: AbortSignal }>;
 type Position = { after: number | "now" };
 
 /** Messages on their way to one reader: what bounds its memory, with the size of a message. */
-const WINDOW = 64;
-const REMAKE_MS = 100;
+const WINDOW = 128;
 const INACTIVE_MS = 60_000;
 const MANAGE_MS = 2_000;
 const EXPIRED = new Set([404, 408]);
@@ -46,24 +45,31 @@ async function readable({ blobs, log }: FeedContext, stored: Pulled, session: st
 
 async function* storedMessages(context: FeedContext, options: Follow): AsyncGenerator<Pulled> {
   const position: Position = { after: options.after };
-  while (!options.signal.aborted) {
+  for (let failures = 0; !options.signal.aborted; ) {
     try {
       yield* withOneConsumer(context, options, position);
+      failures = 0;
     } catch (error) {
       if (context.nats.isClosed()) throw unavailable("The connection to NATS is closed", error);
       if (!(error instanceof NatsError || error instanceof Retryable)) throw error;
       context.log.warn({ after: position.after, failure: failureOf(error) }, "Following the ledger is interrupted");
+      failures++;
     }
-    await waited(REMAKE_MS, options.signal);
+    await waited(remakeWaitMs(failures), options.signal);
   }
 }
 
 async function* withOneConsumer(context: FeedContext, options: Follow, position: Position): AsyncGenerator<Pulled> {
   const consumer = await makeConsumer(context, options.session, position);
   const pull = context.track(new Pull(context.nats, consumer));
+  // A reader that aborts without asking for another message never gets to `finally`.
+  const release = () => {
+    if (context.untrack(pull) !== undefined) dropConsumer(context, consumer);
+  };
+  options.signal.addEventListener("abort", release, { once: true });
   try {
     for (let delivery = 1; ; ) {
-      if (pull.asked <= WINDOW / 2) pull.ask(WINDOW - pull.asked);
+      if (pull.due <= WINDOW / 2) pull.ask(WINDOW - pull.due);
       const arrival = await pull.take(options.signal);
       if (arrival === undefined || arrival.type === "silent") return;
       if (arrival.type === "ended") {
@@ -76,8 +82,8 @@ async function* withOneConsumer(context: FeedContext, options: Follow, position:
       yield arrival.message;
     }
   } finally {
-    context.untrack(pull);
-    dropConsumer(context, consumer);
+    options.signal.removeEventListener("abort", release);
+    release();
   }
 }
 

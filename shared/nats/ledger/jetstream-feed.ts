@@ -12,8 +12,8 @@ export type FeedContext = FeedOptions &
   Readonly<{
     /** Tells the pull when the connection was lost, until it is untracked. */
     track: (pull: Pull) => Pull;
-    /** Closes the pull; returns the messages that came and were not taken. */
-    untrack: (pull: Pull) => Pulled[];
+    /** Closes the pull; returns the messages that came and were not taken, or undefined when it was closed before. */
+    untrack: (pull: Pull) => Pulled[] | undefined;
   }>;
 
 /**
@@ -28,10 +28,7 @@ export function openLedgerFeed(options: FeedOptions): LedgerFeed {
       pulls.add(pull);
       return pull;
     },
-    untrack: (pull) => {
-      pulls.delete(pull);
-      return pull.close();
-    },
+    untrack: (pull) => (pulls.delete(pull) ? pull.close() : undefined),
   };
   watchConnection(options, pulls).catch((error: unknown) =>
     options.log.error({ error }, "The connection is unwatched"),

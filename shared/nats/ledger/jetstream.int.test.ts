@@ -178,6 +178,55 @@ describe("JetStream ledger", () => {
     expect((await seen).map(({ id }) => id)).to.deep.equal(appended.map(({ id }) => id));
   });
 
+  it("takes no more for a slow reader than fits its window, and loses nothing for it", async () => {
+    const appended = await appendMany(gateway, session, 300);
+    const following = feed.follow({ after: 0, session, signal: stop.signal })[Symbol.asyncIterator]();
+    const read: LedgerMessage[] = [];
+    for (let count = 0; count < 100; count++) read.push(...(await next(following)));
+    const manager = await (await server.connect("setup")).jetstreamManager();
+    const consumers = await manager.consumers.list(LEDGER_STREAM).next();
+    const own = consumers.find(({ config }) => config.filter_subject === subjectOf(session));
+    expect(own?.delivered.consumer_seq).to.be.within(100, 228);
+    while (read.length < 300) read.push(...(await next(following)));
+    expect(read.map(({ id }) => id)).to.deep.equal(appended.map(({ id }) => id));
+  });
+
+  it("gives the message of a replica that died with it in hand to another one, before what follows it", async () => {
+    const appended = await appendMany(gateway, session, 3);
+    const dying = await server.connect("scheduler");
+    const taken = Promise.withResolvers<void>();
+    const dead = await feedOf(dying).react({ consumer: "scheduler", handle: hangAt(session, taken.resolve) });
+    await taken.promise;
+    await dying.close();
+    const seen: string[] = [];
+    const all = Promise.withResolvers<void>();
+    const handle = async (messages: readonly LedgerMessage[]) => {
+      seen.push(...messages.filter((message) => message.session === session).map(({ id }) => id));
+      if (seen.length === 3) all.resolve();
+    };
+    const running = await feedOf(await server.connect("scheduler")).react({ consumer: "scheduler", handle });
+    await all.promise;
+    expect(seen).to.deep.equal(appended.map(({ id }) => id));
+    await running.close();
+    release.abort();
+    await dead.close();
+  });
+
+  const release = new AbortController();
+
+  /** Handles at once what is not of this session, and hangs at the first that is until `release` aborts. */
+  function hangAt(id: string, reached: () => void) {
+    return (messages: readonly LedgerMessage[]) => {
+      if (messages.every((message) => message.session !== id)) return Promise.resolve();
+      reached();
+      return new Promise<void>((resolve) => release.signal.addEventListener("abort", () => resolve()));
+    };
+  }
+
+  function feedOf(connection: NatsConnection): LedgerFeed {
+    return openLedgerFeed({ nats: connection, shards: server.shards, blobs, log: silentLog });
+  }
+
   function subjectOf(id: string): string {
     return ledgerSubject(id, server.shards);
   }
@@ -202,6 +251,11 @@ describe("JetStream ledger", () => {
     return (await Promise.all(stored)).map((message) => message.json<Parked>());
   }
 });
+
+async function next(feed: AsyncIterator<LedgerMessage>): Promise<LedgerMessage[]> {
+  const { done, value } = await feed.next();
+  return done === true ? [] : [value];
+}
 
 /** The same connection, but the first `count` replies to appends do not arrive. */
 function losingReplies(nats: NatsConnection, count: number): NatsConnection {

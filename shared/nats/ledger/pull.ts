@@ -26,12 +26,19 @@ const EXPIRES_MS = 30_000;
 const HEARTBEAT_MS = 5_000;
 const SILENCE_MS = 2 * HEARTBEAT_MS + 1_000;
 const HEARTBEAT = 100;
+const REMAKE_MS = 100;
+const REMAKE_MS_MAX = 5_000;
 
 const connectionOptions = z.object({ options: z.object({ inboxPrefix: z.string().optional() }) });
 
 /** Body of a pull request, also of one that goes with an acknowledgement (`+NXT`). */
 export function pullRequest(batch: number): string {
   return JSON.stringify({ batch, expires: nanos(EXPIRES_MS), idle_heartbeat: nanos(HEARTBEAT_MS) });
+}
+
+/** How long to wait before a feed that broke off is made anew; longer with each failure in a row. */
+export function remakeWaitMs(failures: number): number {
+  return Math.min(REMAKE_MS * 2 ** Math.min(failures, 10), REMAKE_MS_MAX);
 }
 
 export class Pull {
@@ -57,9 +64,9 @@ export class Pull {
     });
   }
 
-  /** Messages that were asked for and have not come. */
-  get asked(): number {
-    return this.#asked;
+  /** Messages that were asked for and not yet taken, wherever they are on their way. */
+  get due(): number {
+    return this.#asked + this.#arrivals.length;
   }
 
   ask(batch: number): void {

@@ -4,6 +4,7 @@
 // holds the shard. More messages waiting behind it are read straight from the stream into the same batch; when the
 // consumer delivers them in turn, they are acknowledged unread. Another replica would get some of them and handle
 // them again, so a replica reads ahead only while nobody else takes part, which the consumer's own count tells.
+import { setTimeout as delay } from "node:timers/promises";
 import { JSONCodec, NatsError } from "nats";
 import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf } from "#shared/errors/errors.ts";
@@ -12,13 +13,13 @@ import { type Delivery, deliver, type Parked, parkedOf, parkUntilRecorded, waite
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import { ACK_WAIT_MS } from "./consumer.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
-import { Pull, type Pulled, pullRequest } from "./pull.ts";
+import { Pull, type Pulled, pullRequest, remakeWaitMs } from "./pull.ts";
 import { nextMessage, unavailable } from "./stream-reader.ts";
 
 const BATCH_MAX = 64;
 /** Reading ahead stops beyond this. */
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
-const REMAKE_MS = 250;
+const FLUSH_MS = 2_000;
 const NEVER = new AbortController().signal;
 const EXPIRED = new Set([404, 408]);
 
@@ -39,14 +40,16 @@ export function react(context: FeedContext, options: { consumer: string; handle:
     close: async () => {
       stop.abort();
       await Promise.all(shards);
-      if (!context.nats.isClosed()) await context.nats.flush();
+      // The last acknowledgement leaves before the connection may be closed; without a server it never will.
+      if (!context.nats.isClosed())
+        await Promise.race([context.nats.flush(), delay(FLUSH_MS, undefined, { ref: false })]);
     },
   };
 }
 
 async function workShard(context: FeedContext, shard: number, delivery: Delivery): Promise<void> {
   const progress: Progress = { done: 0, acknowledged: 0, delivery: 0 };
-  while (!delivery.stopping.aborted) {
+  for (let failures = 0; !delivery.stopping.aborted; failures++) {
     try {
       await workWhileItLasts(context, shard, delivery, progress);
     } catch (error) {
@@ -55,7 +58,7 @@ async function workShard(context: FeedContext, shard: number, delivery: Delivery
         return context.log.error(fields, "The connection to NATS is closed: no more reactions");
       context.log.warn(fields, "Working off the ledger is interrupted and goes on");
     }
-    await waited(REMAKE_MS, delivery.stopping);
+    await waited(remakeWaitMs(failures), delivery.stopping);
   }
 }
 
@@ -71,10 +74,14 @@ async function workWhileItLasts(
     for (;;) {
       // A batch that was handled is acknowledged to its end, also when the service stops.
       const arrival = await pull.take(progress.done > progress.acknowledged ? NEVER : delivery.stopping);
-      if (arrival === undefined || arrival.type === "silent") return;
+      if (arrival === undefined || (arrival.type === "silent" && delivery.stopping.aborted)) return;
+      if (arrival.type === "silent") {
+        pull.ask(1);
+        continue;
+      }
       if (arrival.type === "ended") {
         if (!EXPIRED.has(arrival.code)) return context.log.warn({ ...arrival }, "A pull was refused and is made again");
-        if (pull.asked === 0) pull.ask(1);
+        if (pull.due === 0) pull.ask(1);
         continue;
       }
       const { message } = arrival;
@@ -92,7 +99,7 @@ async function workWhileItLasts(
       acknowledgeAndPull(context, message, pull);
     }
   } finally {
-    for (const message of context.untrack(pull)) say(context, message, "-NAK");
+    for (const message of context.untrack(pull) ?? []) say(context, message, "-NAK");
   }
 }
 
