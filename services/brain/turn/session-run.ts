@@ -42,6 +42,11 @@ export function openToolboxes({ limits }: Pick<PistisConfig, "limits">): Toolbox
 }
 
 const FOLLOW_AGAIN_MS = 500;
+/**
+ * Opening a feed costs the bus more than a short turn does. A Stop within this time is heard when it ends, or
+ * earlier, by the conflict that it makes of the turn's next append.
+ */
+const FOLLOW_AFTER_MS = 20;
 
 /**
  * Works on the session until nothing is left to do. `abandon` aborts when the lease is lost or the brain stops.
@@ -134,6 +139,7 @@ async function followSession(
   signal: AbortSignal,
 ): Promise<void> {
   const { session } = record;
+  await delay(FOLLOW_AFTER_MS, undefined, { signal }).catch(() => undefined);
   while (!signal.aborted) {
     try {
       for await (const message of feed.follow({ after: record.sequence, session, signal })) {
