@@ -2,7 +2,7 @@
 // what each failure means: the outcome of a request without an answer is unknown until the same message,
 // sent again under the same id, is either stored or found to be there.
 import { setTimeout as delay } from "node:timers/promises";
-import { headers, type NatsConnection, NatsError } from "nats";
+import { ErrorCode, headers, type NatsConnection, NatsError } from "nats";
 import { z } from "zod";
 import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
 import { Fatal } from "#shared/errors/errors.ts";
@@ -39,7 +39,7 @@ export async function publish(nats: NatsConnection, publication: Publication): P
     const answer = await send(nats, publication.subject, message.bytes, options);
     if (answer instanceof NatsError) {
       if (tries === TRIES_MAX) throw unavailable(`No answer to the append of ${message.id}: ${answer.message}`, answer);
-      if (answer.code !== "TIMEOUT") await delay(RETRY_MS);
+      if (answer.code !== ErrorCode.Timeout) await delay(RETRY_MS);
       continue;
     }
     if (answer.error === undefined) return answer.seq;
