@@ -5,6 +5,8 @@ import { addDoctor } from "./doctor/doctor.ts";
 import { addEvents } from "./events/events.ts";
 import { addNatsConfig } from "./nats-config/nats-config.ts";
 import { addRun } from "./run/run.ts";
+import { addServices } from "./service/service.ts";
+import { addSetup } from "./service/setup.ts";
 import { addAttach } from "./sessions/attach.ts";
 import { addEnd, addSessions, addStop } from "./sessions/sessions.ts";
 
@@ -41,6 +43,8 @@ export function newProgram(context: Context, version: string, finish: (exitCode:
   addEvents(program, context);
   addDoctor(program, context, finish);
   addNatsConfig(program, context);
+  addSetup(program, context);
+  addServices(program, context, finish);
   for (const command of program.commands)
     command.copyInheritedSettings(program).option("--verbose", "with an error: its whole story");
   return program;

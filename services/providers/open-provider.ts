@@ -1,15 +1,12 @@
 // What a provider stands on, opened from what it may hold: no key of anything but its own NATS user's.
-import { join } from "node:path";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { type NatsAccess, openNats } from "#shared/nats/access.ts";
 import { openReportSender, openTaskReceiver } from "#shared/nats/work-queue.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
+import { PISTISD_FOLDER } from "./pistisd-folder.ts";
 import { startProvider } from "./provider-service.ts";
 import { openProvider, type ProviderName } from "./registry.ts";
-
-/** What `npm run build:pistisd` makes. */
-const PISTISD_FOLDER = join(import.meta.dirname, "..", "..", "dist", "pistisd");
 
 export type ProviderParts = Readonly<{
   kind: ProviderName;

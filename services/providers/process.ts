@@ -1,10 +1,10 @@
 import { readConfigPart } from "#shared/config/read-config.ts";
-import { Refusal } from "#shared/errors/errors.ts";
 import { variables } from "#shared/service/environment.ts";
 import { type ServiceProcess, serviceProcess } from "#shared/service/service-process.ts";
+import type { ProviderName } from "./registry.ts";
 
 /** Holds no key but its own NATS user's. */
-export const localProviderProcess = serviceProcess({
+const localProviderProcess = serviceProcess({
   name: "provider-local",
   about: "runs sandboxes on this machine, isolated by bubblewrap",
   command: "provider local",
@@ -36,13 +36,5 @@ export const localProviderProcess = serviceProcess({
   },
 });
 
-const providerProcesses: ReadonlyMap<string, ServiceProcess> = new Map([["local", localProviderProcess]]);
-
-/** Throws a Refusal `provider_unknown` that names what there is. */
-export function providerProcess(kind: string): ServiceProcess {
-  const found = providerProcesses.get(kind);
-  if (found !== undefined) return found;
-  throw new Refusal("provider_unknown", `There is no provider ${JSON.stringify(kind)}`, {
-    next: `Choose one of: ${[...providerProcesses.keys()].join(", ")}`,
-  });
-}
+/** By kind, as in `pistis provider <kind>`. */
+export const providerProcesses: Readonly<Record<ProviderName, ServiceProcess>> = { local: localProviderProcess };

@@ -54,6 +54,8 @@ export async function startPostgres(options: {
   password: string;
   log: Log;
   withParent?: boolean;
+  /** A free one when absent. */
+  port?: number;
 }): Promise<RunningPostgres> {
   const folder = join(options.stateDir, "postgres");
   await mkdir(folder, { recursive: true, mode: 0o711 });
@@ -73,7 +75,8 @@ export async function startPostgres(options: {
   const account = await postgresAccount({ folder, dataDir: place.dataDir, program: binaries.postgres });
   await makeDataFolder(place, binaries.initdb, account, options.log);
   const withParent = options.withParent ? ["setpriv", "--pdeathsig", "INT", "--"] : [];
-  const started = await startServer(place, [...account.prefix, ...withParent, binaries.postgres]);
+  const program = [...account.prefix, ...withParent, binaries.postgres];
+  const started = await startServer(place, program, options.port);
   await createDatabase(urlOf(place, started.port, "postgres"), DATABASE);
   return running(place, started, false);
 }
@@ -105,9 +108,9 @@ function urlOf(place: Place, port: number, database = DATABASE): string {
 }
 
 /** A free port can be taken by someone else before the server binds it: then the next one is tried. */
-async function startServer(place: Place, program: readonly string[]): Promise<Server> {
+async function startServer(place: Place, program: readonly string[], fixedPort?: number): Promise<Server> {
   for (let attempt = 1; ; attempt++) {
-    const port = await freePort();
+    const port = fixedPort ?? (await freePort());
     const settings = Object.entries({ ...SETTINGS, port }).flatMap(([key, value]) => ["-c", `${key}=${value}`]);
     const launched = await launch(place, [...program, "-D", place.dataDir, ...settings], port);
     if ("pid" in launched) return launched;

@@ -50,7 +50,5 @@ export function readVariables<Shape extends z.ZodRawShape>(
     const name = String(path[0]);
     return given[name] === undefined ? `${name} is not set` : `${name}: ${message}`;
   });
-  throw new Refusal("environment_invalid", problems.join("; "), {
-    next: `Set ${[...new Set(parsed.error.issues.map(({ path }) => String(path[0])))].join(", ")}: \`${command} --help\` says what each is, \`pistis setup\` writes them all into a file`,
-  });
+  throw new Refusal("environment_invalid", problems.join("; "), { next: `\`${command} --help\` says what each is` });
 }

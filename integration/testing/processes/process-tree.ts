@@ -1,0 +1,47 @@
+// Signals to a process and all that it started, and knowing when they are gone. Linux: it reads /proc.
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+
+const LOOK_EVERY_MS = 5;
+
+export function treeOf(root: number): number[] {
+  const parents = new Map(allProcesses().map((pid) => [pid, parentOf(pid)]));
+  const found = [root];
+  for (const pid of found) found.push(...[...parents].flatMap(([child, parent]) => (parent === pid ? [child] : [])));
+  return found;
+}
+
+/** One that is gone already is no error. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
+/** A zombie counts as gone. */
+export function isAlive(pid: number): boolean {
+  return !/^State:\s+[ZX]/m.test(statusOf(pid));
+}
+
+export async function untilGone(pids: readonly number[]): Promise<void> {
+  while (pids.some(isAlive)) await delay(LOOK_EVERY_MS);
+}
+
+function allProcesses(): number[] {
+  return readdirSync("/proc").flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []));
+}
+
+function parentOf(pid: number): number {
+  return Number(/^PPid:\s*(\d+)/m.exec(statusOf(pid))?.[1] ?? 0);
+}
+
+function statusOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, "utf8");
+  } catch {
+    // It has ended.
+    return "State:\tX";
+  }
+}
