@@ -93,6 +93,7 @@ function sender<Item>(nats: NatsConnection, subject: string, schema: z.ZodType<I
 
 type Queue = Readonly<{ stream: string; consumer: string }>;
 type Work<Item> = Readonly<{
+  nats: NatsConnection;
   jetstream: JetStreamClient;
   queue: Queue;
   read: (message: JsMsg) => Item;
@@ -111,7 +112,7 @@ function receiver<Item>(
       const jetstream = nats.jetstream();
       const consumer = await jetstream.consumers.get(queue.stream, queue.consumer);
       const closing = new AbortController();
-      const running = workOff(consumer, { jetstream, queue, read, handle, closing: closing.signal, log });
+      const running = workOff(consumer, { nats, jetstream, queue, read, handle, closing: closing.signal, log });
       return {
         close: () => {
           closing.abort();
@@ -130,7 +131,9 @@ async function workOff<Item>(consumer: Consumer, work: Work<Item>): Promise<void
       if (message !== undefined) await settle(message, work);
     } catch (error) {
       if (work.closing.aborted) return;
-      work.log.error({ ...work.queue, failure: failureOf(error) }, "A work queue does not answer; asking again");
+      const fields = { ...work.queue, failure: failureOf(error) };
+      if (work.nats.isClosed()) return work.log.error(fields, "The connection to NATS is closed: no more work");
+      work.log.error(fields, "A work queue does not answer; asking again");
       await pause(work.closing);
     }
   }
