@@ -1,5 +1,6 @@
 import { joined } from "#schemas/wire/relay-http.ts";
-import { describeLink, type LinkUnderTest } from "#shared/sandbox-link/link.contract.ts";
+import { describeLink } from "#shared/sandbox-link/link.contract.ts";
+import type { LinkUnderTest } from "#shared/sandbox-link/link-under-test.ts";
 import { connectSandbox } from "#shared/testing/sandbox-peer.ts";
 import { scriptedSandbox } from "#shared/testing/scripted-sandbox.ts";
 import { linksTo, onlineSandbox, registerToken, startRelayForTest, trade } from "./relay-under-test.ts";
