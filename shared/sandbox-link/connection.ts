@@ -87,7 +87,8 @@ export class Connection {
   breach(breach: SandboxBreach): void {
     const socket = this.#socket();
     if (socket === undefined) return;
-    this.#options.log.warn({ url: this.#options.url, reason: breach.message }, "A sandbox broke the protocol");
+    const reason = breach.cause === undefined ? breach.message : `${breach.message}: ${String(breach.cause)}`;
+    this.#options.log.warn({ url: this.#options.url, reason: reason.slice(0, 500) }, "A sandbox broke the protocol");
     this.#leave();
     this.#state = { status: "idle" };
     socket.terminate();
