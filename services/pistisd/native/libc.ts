@@ -10,6 +10,7 @@ export function openLibc() {
     read: { args: ["int", "ptr", "u64"], returns: "int" },
     ioctl: { args: ["int", "u64", "ptr"], returns: "int" },
     prctl: { args: ["int", "u64", "u64", "u64", "u64"], returns: "int" },
+    prlimit: { args: ["int", "int", "u64", "u64"], returns: "int" },
     waitpid: { args: ["int", "ptr", "int"], returns: "int" },
   });
   return symbols;

@@ -4,6 +4,7 @@ import { closeSync, writeFileSync } from "node:fs";
 import { ownChildren, readProcess } from "../commands/processes.ts";
 import { openLibc } from "./libc.ts";
 import { type OutputListener, openOutputPipes } from "./output-pipes.ts";
+import { openProcessLimit } from "./process-limit.ts";
 
 const PR_SET_CHILD_SUBREAPER = 36;
 const WNOHANG = 1;
@@ -45,11 +46,12 @@ export function openSystem(): System {
     }
   });
   const pipes = openOutputPipes(libc);
+  const limited = openProcessLimit(libc);
   return {
     spawn: (request) => {
       const pipe = pipes.open(request);
       try {
-        const pid = spawnInto(pipe.writable, request, (ended) => spawnedByUs.delete(ended));
+        const pid = limited(() => spawnInto(pipe.writable, request, (ended) => spawnedByUs.delete(ended)));
         spawnedByUs.add(pid);
         offerToOutOfMemory(pid);
         return { pid, readNow: pipe.readNow, closeOutput: pipe.close };

@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { SandboxSpec } from "#schemas/provider/task.ts";
+import { DAEMON_PROCESSES } from "./launch-script.ts";
 import { type ProcessIdentity, startTicksOf } from "./process-identity.ts";
 
 export type Limited = "memory" | "processes" | "cpu";
@@ -121,7 +122,7 @@ async function setLimit(folder: string, version: 1 | 2, limit: Limited, spec: Sa
       await write("memory.limit_in_bytes", bytes);
       return write("memory.memsw.limit_in_bytes", bytes).catch(ignoreMissing);
     case "processes":
-      return write("pids.max", String(spec.processesMax));
+      return write("pids.max", String(spec.processesMax + DAEMON_PROCESSES));
     case "cpu":
       if (version === 2) return write("cpu.max", `${quotaUs} ${CPU_PERIOD_US}`);
       await write("cpu.cfs_period_us", String(CPU_PERIOD_US));

@@ -46,6 +46,9 @@ export function launchCommand(launch: Launch, root: boolean, sources: readonly s
 /** pistisd's compiler sets this much aside without using it, and cannot do without. */
 const JIT_MIB = 1_280;
 
+/** pistisd keeps so many for itself, so that a fork bomb does not end it: services/pistisd/native/process-limit.ts. */
+export const DAEMON_PROCESSES = 64;
+
 export type ProcessLimits = Readonly<{ processesMax: number; fileMiBMax: number; memoryMiBMax: number | undefined }>;
 
 /**
@@ -53,7 +56,8 @@ export type ProcessLimits = Readonly<{ processesMax: number; fileMiBMax: number;
  * The number of processes counts in the sandbox's own user namespace. Shells differ in the letter for it.
  */
 export function guestCommand(label: string, limits: ProcessLimits, readyDescriptor: number, entry: string): string[] {
-  const { processesMax, fileMiBMax, memoryMiBMax } = limits;
+  const { fileMiBMax, memoryMiBMax } = limits;
+  const processesMax = limits.processesMax + DAEMON_PROCESSES;
   const script = [
     "set -e",
     `ulimit -p ${processesMax} 2>/dev/null || ulimit -u ${processesMax}`,

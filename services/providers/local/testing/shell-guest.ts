@@ -16,8 +16,7 @@ const execute = promisify(execFile);
 const ENTRY = `#!/bin/sh
 sha256sum < "$PISTIS_JOIN_TOKEN_FILE" > /home/pistis/token-hash
 rm -f "$PISTIS_JOIN_TOKEN_FILE"
-rm -f /workspace/.in /workspace/.out
-mkfifo /workspace/.out /workspace/.in
+for pipe in /workspace/.out /workspace/.in; do [ -p $pipe ] || mkfifo $pipe; done
 while :; do
   sh /workspace/.in > /home/pistis/answer 2>&1
   cat /home/pistis/answer > /workspace/.out
