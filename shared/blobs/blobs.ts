@@ -6,6 +6,7 @@ import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { digest as digestSchema } from "#schemas/ledger/parts.ts";
 import { Fatal, Retryable } from "#shared/errors/errors.ts";
+import { syncFolder } from "#shared/files/sync-folder.ts";
 import { sha256 } from "#shared/ids/ids.ts";
 
 export const BLOB_BYTES_MAX = 64 * 1024 * 1024;
@@ -114,9 +115,4 @@ function checkedDigest(digest: string): string {
 
 function pathOf(dir: string, digest: string): string {
   return join(dir, digest.slice(0, 2), digest);
-}
-
-async function syncFolder(path: string): Promise<void> {
-  await using folder = await open(path, "r");
-  await folder.sync();
 }

@@ -2,9 +2,11 @@
 // looks finished.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, mkdir, open, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fatal } from "#shared/errors/errors.ts";
+import { pathExists } from "#shared/files/path-exists.ts";
+import { syncFolder } from "#shared/files/sync-folder.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { PostgresAccount } from "./postgres-account.ts";
 
@@ -30,7 +32,7 @@ export async function makeDataFolder(
   account: PostgresAccount,
   log: Log,
 ): Promise<void> {
-  if (await exists(join(place.dataDir, "PG_VERSION"))) return;
+  if (await pathExists(join(place.dataDir, "PG_VERSION"))) return;
   log.info({ folder: place.dataDir }, "making a new PostgreSQL data folder");
   const unfinished = join(place.folder, "data.unfinished");
   const passwordFile = join(place.folder, "password.unfinished");
@@ -65,20 +67,4 @@ async function runToEnd(commandLine: readonly string[]): Promise<void> {
   throw new Fatal("postgres_init", `initdb ended with exit code ${exitCode}: ${text}`, {
     next: "A full disk, or a folder that its user cannot enter, are the usual reasons; start again when it is mended",
   });
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

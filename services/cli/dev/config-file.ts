@@ -1,5 +1,5 @@
-import { access } from "node:fs/promises";
 import { resolve } from "node:path";
+import { pathExists } from "#shared/files/path-exists.ts";
 
 const FILE_NAME = "pistis.json";
 
@@ -7,8 +7,5 @@ const FILE_NAME = "pistis.json";
 export async function configFileIn(option: string | undefined, cwd: string): Promise<string | undefined> {
   if (option !== undefined) return resolve(cwd, option);
   const file = resolve(cwd, FILE_NAME);
-  return access(file).then(
-    () => file,
-    () => undefined,
-  );
+  return (await pathExists(file)) ? file : undefined;
 }

@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect } from "chai";
 import { findNatsServer } from "#shared/embedded/find-nats-server.ts";
+import { pathExists } from "#shared/files/path-exists.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { testDatabase } from "#shared/testing/postgres.ts";
 import { type Folder, killAll, newFolder } from "../testing/command.ts";
@@ -52,11 +53,7 @@ describe("pistis dev with servers of one's own", function () {
       expect(run.exitCode).to.equal(0);
       expect(run.out).to.contain("  on my own servers\n");
       for (const embedded of ["nats", "postgres"]) {
-        const there = await access(join(folder.path, "state", embedded)).then(
-          () => true,
-          () => false,
-        );
-        expect(there, embedded).to.equal(false);
+        expect(await pathExists(join(folder.path, "state", embedded)), embedded).to.equal(false);
       }
       await killAll(dev);
     } finally {

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import type { Environment } from "#shared/config/interpolate.ts";
 import { readConfig } from "#shared/config/read-config.ts";
 import { failureOf } from "#shared/errors/errors.ts";
+import { pathExists } from "#shared/files/path-exists.ts";
 import { findServer } from "../client/find-server.ts";
 import { configFileIn } from "../dev/config-file.ts";
 import { PISTISD_FILES, PISTISD_FOLDER } from "../dev/pistisd-folder.ts";
@@ -15,7 +16,7 @@ const SPACE_BYTES_WARN = 5 * 1024 ** 3;
 const SPACE_BYTES_MIN = 1024 ** 3;
 
 export async function checkPistisd(): Promise<Check> {
-  const found = await Promise.all(PISTISD_FILES.map((name) => exists(join(PISTISD_FOLDER, name))));
+  const found = await Promise.all(PISTISD_FILES.map((name) => pathExists(join(PISTISD_FOLDER, name))));
   const absent = PISTISD_FILES.filter((_, index) => !found[index]);
   if (absent.length > 0) return missing("pistisd", `not built: no ${absent.join(", ")}`, "npm run build:pistisd");
   const { size } = await stat(join(PISTISD_FOLDER, "pistisd"));
@@ -65,13 +66,6 @@ export async function checkConfig(option: string | undefined, cwd: string, envir
 }
 
 async function nearestExisting(path: string): Promise<string> {
-  if (await exists(path)) return path;
+  if (await pathExists(path)) return path;
   return path === dirname(path) ? path : nearestExisting(dirname(path));
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }

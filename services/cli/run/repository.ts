@@ -1,9 +1,10 @@
 // What `--repo` means: a URL as it is, or a folder of this machine, which stands for the repository that it is in.
 import { execFile } from "node:child_process";
-import { access, realpath } from "node:fs/promises";
+import { realpath } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { Refusal } from "#shared/errors/errors.ts";
+import { pathExists } from "#shared/files/path-exists.ts";
 
 const run = promisify(execFile);
 const STATUS_MS_MAX = 10_000;
@@ -21,7 +22,7 @@ export async function repositoryAt(folder: string, cwd: string): Promise<string>
     });
   });
   for (let at = start; ; at = dirname(at)) {
-    if ((await exists(join(at, ".git"))) || (await isBare(at))) return at;
+    if ((await pathExists(join(at, ".git"))) || (await isBare(at))) return at;
     if (at === dirname(at)) break;
   }
   throw new Refusal("no_repository", `${folder} is in no git repository`, {
@@ -41,13 +42,8 @@ export async function uncommittedFiles(repository: string): Promise<number> {
 
 async function isBare(folder: string): Promise<boolean> {
   return (
-    (await exists(join(folder, "HEAD"))) && (await exists(join(folder, "objects"))) && exists(join(folder, "refs"))
-  );
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
+    (await pathExists(join(folder, "HEAD"))) &&
+    (await pathExists(join(folder, "objects"))) &&
+    pathExists(join(folder, "refs"))
   );
 }

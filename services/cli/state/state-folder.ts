@@ -3,6 +3,7 @@ import { mkdir, open, rename } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Environment } from "#shared/config/interpolate.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { syncFolder } from "#shared/files/sync-folder.ts";
 
 const DEFAULT_NAME = ".pistis";
 
@@ -62,8 +63,7 @@ export async function writePrivateFile(file: string, text: string): Promise<void
     await handle.sync();
   }
   await rename(aside, file);
-  await using folder = await open(dirname(file), "r");
-  await folder.sync();
+  await syncFolder(dirname(file));
 }
 
 /** The file's text, or `undefined` when there is no such file. */
