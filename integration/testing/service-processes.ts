@@ -35,6 +35,8 @@ export type ServiceProcessesOptions = Readonly<{
   /** More of these, called `scheduler-2` and so on. */
   schedulers?: number;
   projectors?: number;
+  /** More variables of a service, at each of its starts. */
+  environments?: Partial<Record<(typeof SERVICES)[number] | Replicated, Readonly<Record<string, string>>>>;
 }>;
 
 /** An end that nobody asked for. */
@@ -79,7 +81,12 @@ export type ServiceProcesses = Readonly<{
 }>;
 
 type Slot = { running: Running | undefined; paused: boolean; asked: boolean; lines: Lines };
-type Install = Readonly<{ place: Place; slots: ReadonlyMap<ProcessName, Slot>; deaths: Death[] }>;
+type Install = Readonly<{
+  place: Place;
+  slots: ReadonlyMap<ProcessName, Slot>;
+  deaths: Death[];
+  environments: ReadonlyMap<string, Readonly<Record<string, string>>>;
+}>;
 
 /** Starts nats-server and PostgreSQL and sets the install up; the services wait for `startAll` or `start`. */
 export async function openServiceProcesses(options: ServiceProcessesOptions = {}): Promise<ServiceProcesses> {
@@ -89,7 +96,8 @@ export async function openServiceProcesses(options: ServiceProcessesOptions = {}
   const place = { folder, statePath, natsPort, postgresPort, postgresPassword: newSecret() };
   const names = namesOf(options);
   const slots = new Map(names.map((name) => [name, { running: undefined, paused: false, asked: false, lines: [] }]));
-  const install: Install = { place, slots, deaths: [] };
+  const environments = new Map(Object.entries(options.environments ?? {}));
+  const install: Install = { place, slots, deaths: [], environments };
   try {
     await mkdir(statePath);
     const config = { ...options.config, server: { port }, relay: { port: relayPort } };
@@ -182,7 +190,7 @@ async function start(install: Install, name: ProcessName, options?: StartOptions
 async function launch(install: Install, name: ProcessName, options: StartOptions = {}): Promise<void> {
   const slot = slotOf(install, name);
   if (slot.running !== undefined) throw new Error(`${name} runs already`);
-  const running = await launchProgram(install.place, name, slot.lines, options);
+  const running = await launchProgram(install, name, slot.lines, options);
   Object.assign(slot, { running, paused: false, asked: false });
   void running.exited.then((exit) => {
     slot.running = undefined;
@@ -190,12 +198,15 @@ async function launch(install: Install, name: ProcessName, options: StartOptions
   });
 }
 
-function launchProgram(place: Place, name: ProcessName, lines: Lines, options: StartOptions): Promise<Running> {
+function launchProgram(install: Install, name: ProcessName, lines: Lines, options: StartOptions): Promise<Running> {
+  const { place, environments } = install;
   if (name === "nats-server") return launchNats(place, lines);
   if (name === "postgres") return launchPostgres(place);
   const service = name.replace(/-\d+$/, "");
   const own = service === "brain" ? { PISTIS_BRAIN_NAME: name } : {};
-  return launchService(place, service, lines, { environment: { ...own, ...options.environment } });
+  return launchService(place, service, lines, {
+    environment: { ...own, ...environments.get(service), ...options.environment },
+  });
 }
 
 async function kill(install: Install, name: ProcessName, signal: NodeJS.Signals = "SIGKILL"): Promise<Exit> {

@@ -35,7 +35,7 @@ export async function openBrain(parts: BrainParts, resources: Resources): Promis
   const { shards } = config.ledger;
   const brainName = parts.name ?? hostname();
   const brain = await startBrain({
-    ...openLedgerAndFeed({ nats, writer: "brain", shards, blobs, mirror: mirrorReader(database), log }),
+    ...(await openLedgerAndFeed({ nats, writer: "brain", shards, blobs, mirror: mirrorReader(database), log })),
     leases: await openLeases({ nats, holder: brainName, ttlMs: LEASE_TTL_MS_DEFAULT }),
     openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),

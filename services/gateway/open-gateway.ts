@@ -30,7 +30,7 @@ export async function openGateway(parts: GatewayParts, resources: Resources): Pr
   ]);
   const { shards } = config.ledger;
   const gateway = await startGateway({
-    ...openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror: mirrorReader(database), log }),
+    ...(await openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror: mirrorReader(database), log })),
     host: config.server.host,
     port: config.server.port,
     adminToken,

@@ -4,6 +4,7 @@ import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
 import { type NatsAccess, openNats } from "#shared/nats/access.ts";
 import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
+import { requireLedger } from "#shared/nats/setup.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { startProjector } from "./projector.ts";
@@ -21,6 +22,7 @@ export async function openProjector(parts: ProjectorParts, resources: Resources)
   const { database, blobs, log } = parts;
   const { shards } = parts.config.ledger;
   const nats = await openNats(parts.nats, "projector", resources);
+  await requireLedger(nats, shards);
   const projector = await startProjector({
     feed: openLedgerFeed({ nats, shards, blobs, log }),
     database,

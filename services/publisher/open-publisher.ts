@@ -30,7 +30,7 @@ export async function openPublisher(parts: PublisherParts, resources: Resources)
   ]);
   const { shards } = config.ledger;
   const publisher = await startPublisher({
-    ...openLedgerAndFeed({ nats, writer: "publisher", shards, blobs, mirror: mirrorReader(database), log }),
+    ...(await openLedgerAndFeed({ nats, writer: "publisher", shards, blobs, mirror: mirrorReader(database), log })),
     openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),
     config: config.git,

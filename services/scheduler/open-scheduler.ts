@@ -29,7 +29,7 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
   const { shards } = config.ledger;
   const { image = null, memoryMiB, cpuCores, processesMax, diskMiB, startMs } = config.sandboxes;
   const scheduler = await startScheduler({
-    ...openLedgerAndFeed({ nats, writer: "scheduler", shards, blobs, mirror: mirrorReader(database), log }),
+    ...(await openLedgerAndFeed({ nats, writer: "scheduler", shards, blobs, mirror: mirrorReader(database), log })),
     tasks: (provider) => openTaskSender({ nats: edge, provider }),
     reports: openReportReceiver({ nats: edge, log }),
     timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },

@@ -9,6 +9,7 @@ import { connectNats, type NatsConnection } from "./connection.ts";
 import type { NatsUser } from "./keys.ts";
 import { openLedgerFeed } from "./ledger/jetstream-feed.ts";
 import { openLedger } from "./ledger/jetstream-ledger.ts";
+import { requireLedger } from "./setup.ts";
 
 export type NatsAccess = Readonly<{ url: string; seed: string }>;
 
@@ -24,14 +25,18 @@ export async function openNats(
   return resources.add(`NATS connection of ${name}`, connection, (opened) => opened.close());
 }
 
-/** The ledger for one writer and the feed that it reacts to and follows, on one connection. */
-export function openLedgerAndFeed(options: {
+/**
+ * The ledger for one writer and the feed that it reacts to and follows, on one connection. Throws Refusals
+ * `ledger_missing` and `ledger_shards_fixed` where set-up was not here, or for another number of shards.
+ */
+export async function openLedgerAndFeed(options: {
   nats: NatsConnection;
   writer: Writer;
   shards: number;
   blobs: Blobs;
   mirror: MirrorReader;
   log: Log;
-}): { ledger: Ledger; feed: LedgerFeed } {
+}): Promise<{ ledger: Ledger; feed: LedgerFeed }> {
+  await requireLedger(options.nats, options.shards);
   return { ledger: openLedger(options), feed: openLedgerFeed(options) };
 }

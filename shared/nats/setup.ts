@@ -66,8 +66,29 @@ export async function prepareNats(options: {
   ]);
 }
 
+/** That set-up was here, for this number of shards: with another one, sessions would be looked for at wrong subjects. */
+export async function requireLedger(nats: NatsConnection, shards: number): Promise<void> {
+  const manager = await nats.jetstreamManager({ checkAPI: false });
+  const found = await findStream(manager, LEDGER_STREAM);
+  if (found === undefined) {
+    const next = "Run `pistis setup` with this NATS_URL, then start this again.";
+    throw new Refusal("ledger_missing", "This NATS server has no ledger", { next });
+  }
+  if (found.description !== ledgerDescription(shards)) throw shardsFixed(found.description, shards);
+}
+
+function ledgerDescription(shards: number): string {
+  return `Pistis ledger in ${shards} shards`;
+}
+
+function shardsFixed(found: string | undefined, shards: number): Refusal {
+  return new Refusal("ledger_shards_fixed", `This is the "${found}", and ${shards} shards were asked for`, {
+    next: "Set ledger.shards in pistis.json back to the number of the first start.",
+  });
+}
+
 async function prepareLedger(manager: JetStreamManager, shards: number): Promise<void> {
-  const description = `Pistis ledger in ${shards} shards`;
+  const description = ledgerDescription(shards);
   const found = await findStream(manager, LEDGER_STREAM);
   if (found === undefined) {
     await manager.streams.add({
@@ -79,13 +100,7 @@ async function prepareLedger(manager: JetStreamManager, shards: number): Promise
       allow_direct: true,
     });
   } else if (found.description !== description) {
-    throw new Refusal(
-      "ledger_shards_fixed",
-      `This is the "${found.description}", and ${shards} shards were asked for`,
-      {
-        next: "Set ledger.shards in pistis.json back to the number of the first start.",
-      },
-    );
+    throw shardsFixed(found.description, shards);
   }
   for (const service of REACTORS) {
     await Promise.all(

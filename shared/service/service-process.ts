@@ -89,7 +89,7 @@ export async function runService(service: ServiceProcess, host: Host): Promise<n
 function report({ command }: ServiceProcess, { err }: Host, error: unknown): void {
   const { code, message, next } = failureOf(error);
   err(`${command}: ${message} (${code})\n`);
-  err(`  next: ${next ?? "See what was logged before; this should not happen"}\n`);
+  err(`  next: ${next ?? "See what was logged before, and that `pistis setup` ran for this NATS and database"}\n`);
 }
 
 async function within(timeMs: number, work: Promise<void>): Promise<void> {

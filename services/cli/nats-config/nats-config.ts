@@ -1,6 +1,6 @@
 // `pistis nats-config`: what a NATS server of one's own must know of this install.
 import type { Command } from "commander";
-import { readConfig } from "#shared/config/read-config.ts";
+import { readConfigPart } from "#shared/config/read-config.ts";
 import { natsServerConfig } from "#shared/nats/server-config.ts";
 import { type Context, folderOf, STATE_OPTION } from "../context.ts";
 import { configFileIn } from "../dev/config-file.ts";
@@ -36,7 +36,8 @@ export function addNatsConfig(program: Command, context: Context): void {
 }
 
 async function configText(context: Context, options: Options): Promise<string> {
-  const { ledger } = await readConfig(await configFileIn(options.config, context.cwd), context.environment);
+  const configFile = await configFileIn(options.config, context.cwd);
+  const { ledger } = await readConfigPart(configFile, context.environment, { sections: ["ledger"] });
   const folder = folderOf(context, options.state);
   await makeStateFolder(folder);
   const lock = await lockState(folder, "pistis nats-config");

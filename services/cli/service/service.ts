@@ -16,9 +16,10 @@ It prints \`ready <name> [url]\` when it serves and logs JSON lines on standard 
 work, finishes what is in hand and ends with exit code 0. \`pistis setup\` writes the variables into files.`;
 
 export function addServices(program: Command, context: Context, finish: (exitCode: number) => void): void {
+  program.commandsGroup("One service as a process of its own:");
   for (const service of serviceProcesses) {
     commandFor(program, service)
-      .summary(`run one service: ${service.about}`)
+      .summary(service.about)
       .description(`Runs the service ${service.name} alone: ${service.about}.`)
       .option("--env <file>", "file with the variables, one NAME=value a line; it wins over the environment")
       .addHelpText("after", `\nVariables:\n${service.help}\n${HOW}`)
@@ -32,7 +33,7 @@ function commandFor(program: Command, { command }: ServiceProcess): Command {
   if (kind === undefined) return program.command(name);
   const parent = program.commands.find((known) => known.name() === name) ?? program.command(name);
   return parent
-    .summary("run one service: makes sandboxes of one kind")
+    .summary("makes sandboxes of one kind")
     .copyInheritedSettings(program)
     .command(kind)
     .copyInheritedSettings(program);

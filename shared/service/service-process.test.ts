@@ -1,0 +1,91 @@
+import { expect } from "chai";
+import { Refusal } from "#shared/errors/errors.ts";
+import { variables } from "./environment.ts";
+import { type Host, runService, type ServiceProcess, serviceProcess } from "./service-process.ts";
+
+const SEED = `SU${"A".repeat(56)}`;
+
+function process(environment: Record<string, string>) {
+  const written = { out: "", err: "" };
+  let stop: (() => void) | undefined;
+  const listening = Promise.withResolvers<void>();
+  const host: Host = {
+    environment,
+    out: (text) => {
+      written.out += text;
+      listening.resolve();
+    },
+    err: (text) => {
+      written.err += text;
+    },
+    onStop: (handle) => {
+      stop = handle;
+      return () => {
+        stop = undefined;
+      };
+    },
+  };
+  return { host, written, ready: listening.promise, signal: () => stop?.(), hearsSignals: () => stop !== undefined };
+}
+
+const closed: string[] = [];
+
+function service(fails?: Error): ServiceProcess {
+  return serviceProcess({
+    name: "example",
+    about: "an example",
+    natsUser: "relay",
+    variables: { PISTIS_NATS_SEED: variables.PISTIS_NATS_SEED, PISTIS_DATA: variables.PISTIS_DATA },
+    open: async ({ PISTIS_DATA }, { resources }) => {
+      resources.add("first", PISTIS_DATA, () => closed.push("first"));
+      if (fails !== undefined) throw fails;
+      resources.add("second", PISTIS_DATA, () => closed.push("second"));
+      return { url: "http://127.0.0.1:1" };
+    },
+  });
+}
+
+describe("a service as a process", () => {
+  beforeEach(() => {
+    closed.length = 0;
+  });
+
+  it("says when it serves and where, and closes in reverse at a signal with exit code 0", async () => {
+    const { host, written, ready, signal, hearsSignals } = process({ PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" });
+    const exitCode = runService(service(), host);
+    await ready;
+    expect(written.out).to.equal("ready example http://127.0.0.1:1\n");
+    signal();
+    expect(await exitCode).to.equal(0);
+    expect(closed).to.deep.equal(["second", "first"]);
+    expect(hearsSignals()).to.equal(false);
+  });
+
+  it("closes what it had opened when it cannot start, and says why and what next in one line each", async () => {
+    const { host, written } = process({ PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" });
+    const failure = new Refusal("no_luck", "There is no luck", { next: "Try again" });
+    expect(await runService(service(failure), host)).to.equal(1);
+    expect(written).to.deep.equal({ out: "", err: "pistis example: There is no luck (no_luck)\n  next: Try again\n" });
+    expect(closed).to.deep.equal(["first"]);
+  });
+
+  it("names every variable that is missing or wrong and shows no value", async () => {
+    const { host, written } = process({ PISTIS_NATS_SEED: "a-secret", PISTIS_DATA: "" });
+    expect(await runService(service(), host)).to.equal(1);
+    expect(written.err).to.contain("PISTIS_NATS_SEED: is no seed of a NATS user (SU...); PISTIS_DATA is not set");
+    expect(written.err).to.contain("next: `pistis example --help`").and.to.not.contain("a-secret");
+  });
+
+  it("ends with exit code 0 when the signal comes during the start", async () => {
+    const { host, signal } = process({ PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" });
+    const exitCode = runService(service(), host);
+    signal();
+    expect(await exitCode).to.equal(0);
+    expect(closed).to.deep.equal(["second", "first"]);
+  });
+
+  it("describes in its help every variable that it reads", () => {
+    const { help, variableNames } = service();
+    for (const name of variableNames) expect(help).to.match(new RegExp(`^  ${name} +\\S`, "m"));
+  });
+});
