@@ -8,6 +8,7 @@
 //     life when that brain died just then.
 
 import { Retryable } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { Lease, Leases } from "#shared/leases/leases.ts";
 import type { Ledger, LedgerMessage } from "#shared/ledger/ledger.ts";
 import { attention } from "../session/questions.ts";
@@ -74,7 +75,9 @@ export class Dispatch {
       if (what === "none" || what === "go-on") return;
       if (this.#closing.signal.aborted) throw heldElsewhere(session);
       if (what === "end-session") {
+        step("brain.session.ending");
         await record.commit({ type: "EndSession" });
+        step("brain.session.ended");
         continue;
       }
       const current = this.#running.get(session);
@@ -90,6 +93,7 @@ export class Dispatch {
 
   /** Resolves when the turn is in the ledger, or there was none. The work itself goes on. */
   async #work(session: string, lease: Lease, wanted: "start-turn" | "go-on"): Promise<void> {
+    step("brain.lease.acquired");
     const record = this.#record(session);
     const begun = Promise.withResolvers<void>();
     const run = this.#run(record, lease, { wanted, onTurn: begun.resolve }).finally(() => {
@@ -113,7 +117,9 @@ export class Dispatch {
       await workOn(this.#dependencies, record, { abandon, onTurn });
       this.#troubles.forget(record.session);
     } finally {
+      step("brain.lease.releasing");
       await lease.release();
+      step("brain.lease.released");
     }
   }
 

@@ -1,5 +1,6 @@
 // One call, from the moment its ToolStarted is stored: run it, or ask about it, and say how it ended.
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { CallEnd } from "../session/decide.ts";
 import { type Call, type Session, STOP_UNCONFIRMED } from "../session/session.ts";
@@ -30,9 +31,12 @@ export async function runCall(context: TurnContext, call: Call, link: SandboxLin
   if (tool === undefined || accepted?.status !== "accepted") {
     return notRun(call.callId, "not_acceptable", "This call did not run: its tool or input is not known here.");
   }
-  return observed(context, { call, link, effect: tool.effect }, (onOutput) =>
-    accepted.run({ link, callId: call.callId, onOutput }),
-  );
+  return observed(context, { call, link, effect: tool.effect }, (onOutput) => {
+    step("brain.call.sending");
+    const running = accepted.run({ link, callId: call.callId, onOutput });
+    step("brain.call.sent");
+    return running;
+  });
 }
 
 type Target = Readonly<{ call: Call; link: SandboxLink; effect: Effect }>;
@@ -54,7 +58,10 @@ export async function observed(
     const result = await stoppable(
       context,
       target,
-      execute((chunk) => output.take(chunk)),
+      execute((chunk) => {
+        step("brain.call.output");
+        output.take(chunk);
+      }),
     );
     const durationMs = Math.round(performance.now() - startedAt);
     const text = clipped(result.text, RESULT_CHARACTERS_MAX);
@@ -105,9 +112,11 @@ function isBootOver(state: Session, boot: string | undefined): boolean {
 }
 
 function stop({ log, record }: TurnContext, { call, link }: Target): void {
+  step("brain.stop.sending");
   link.stop(call.callId, STOP_GRACE_MS).catch((error: unknown) => {
     log.warn({ session: record.session, callId: call.callId, err: error }, "the command could not be told to stop");
   });
+  step("brain.stop.sent");
 }
 
 function endOf(context: TurnContext, target: Target, ended: { error: unknown; durationMs: number }): CallEnd {

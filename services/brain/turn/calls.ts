@@ -1,6 +1,7 @@
 // The calls of one reply. Those that only read run side by side; as soon as one changes something, they run in
 // order, each started just before it leaves. The ledger's state alone says what is next, so a brain that takes
 // over goes on the same way.
+import { step } from "#shared/faults/step.ts";
 import { openCalls } from "../session/questions.ts";
 import type { Call, Working } from "../session/session.ts";
 import { runCall } from "./call.ts";
@@ -23,7 +24,9 @@ export async function runCalls(context: TurnContext): Promise<Known> {
     }
     if (open.length === 0 || context.signals.halt.aborted) return { state, stored: Promise.resolve() };
     const { sandboxId } = await context.workplace.prepare();
+    step("brain.calls.starting");
     await context.record.commit({ type: "StartCalls", epoch: context.epoch, callIds: batch(context, open), sandboxId });
+    step("brain.calls.stored");
   }
 }
 
@@ -51,13 +54,16 @@ async function finishOne(
 ): Promise<Known | undefined> {
   const { record, epoch } = context;
   const end = await runCall(context, call, bench.link);
+  step("brain.call.answered");
   if (isLast) {
     const { ahead, stored } = record.commitAhead({ type: "FinishCall", epoch, end });
+    step("brain.call.storing");
     return { state: working(ahead), stored };
   }
   const asked = openCalls(working(record.state)).filter(({ status }) => status === "asked");
   const place = context.workplace.now;
   const next = place && asked.length > 0 ? { callIds: batch(context, asked), sandboxId: place.sandboxId } : undefined;
   await record.commit({ type: "FinishCall", epoch, end, next });
+  step("brain.call.stored");
   return undefined;
 }

@@ -3,6 +3,7 @@
 
 import type { AttachResult } from "#schemas/wire/message.ts";
 import { Fatal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { CallEnd } from "../session/decide.ts";
 import type { Call } from "../session/session.ts";
@@ -19,8 +20,11 @@ export async function recoverCalls(context: TurnContext): Promise<void> {
   const { record, epoch } = context;
   const started = working(record.state).turn.calls.filter((call): call is Started => call.status === "started");
   const recovered = started.map(async (call) => {
+    step("brain.recovery.asking");
     const end = await recoverCall(context, call);
+    step("brain.recovery.answered");
     await record.commit({ type: "FinishCall", epoch, end });
+    step("brain.recovery.stored");
   });
   await Promise.all(recovered);
 }

@@ -1,6 +1,7 @@
 // One model request and what becomes of its reply.
 import type { EventOf } from "#schemas/ledger/event.ts";
 import type { ReplyPart } from "#schemas/ledger/events/brain.ts";
+import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { ModelReply, ReplyContent } from "../models/model.ts";
 import { systemPrompt } from "../prompt/system-prompt.ts";
@@ -25,6 +26,7 @@ export async function askModel(context: TurnContext, { state, stored }: Known): 
   const startedAt = performance.now();
   const cancel = new AbortController();
   let heard = "";
+  step("brain.model.asking");
   try {
     const request = model.request({
       system: systemPrompt({ hasRepository: state.repository !== undefined }),
@@ -38,6 +40,7 @@ export async function askModel(context: TurnContext, { state, stored }: Known): 
       onRetry: (why, afterMs) => live.progress("model", clipped(`${why}; asked again in ${afterMs} ms`, 900)),
     });
     const [reply] = await Promise.all([request, stored]);
+    step("brain.model.replied");
     return { replyId, reply, requestMs: Math.round(performance.now() - startedAt) };
   } catch (error) {
     cancel.abort(error);
@@ -68,7 +71,7 @@ export async function recordReply(context: TurnContext, { replyId, reply, reques
   const acceptable = calls.filter(({ callId }) => !refused.some((refusal) => refusal.callId === callId));
   const bench = acceptable.length > 0 ? workplace.now : undefined;
   const { finishReason, usage, costUsd } = reply;
-  return record.commit({
+  const stored = await record.commit({
     type: "RecordReply",
     epoch,
     reply: { replyId, model: model.name, content, finishReason, usage, costUsd, requestMs },
@@ -76,6 +79,8 @@ export async function recordReply(context: TurnContext, { replyId, reply, reques
     start: bench && { callIds: batch(context, acceptable), sandboxId: bench.sandboxId },
     ending: endingOf(reply),
   });
+  step("brain.reply.stored");
+  return stored;
 }
 
 function partOf(part: ReplyContent): ReplyPart {

@@ -2,6 +2,7 @@
 // messages wait. What others write about the session is folded within milliseconds, which is how Stop is heard.
 import { setTimeout as delay } from "node:timers/promises";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { LivePublisher } from "#shared/live/live.ts";
@@ -78,11 +79,23 @@ async function claim({ brain }: TurnDependencies, record: SessionRecord): Promis
     const what = attention(record.state);
     if (what === "none") return undefined;
     if (what === "end-session") await record.commit({ type: "EndSession" });
-    if (what === "start-turn") await record.commit({ type: "StartTurn", turnId: newId("turn"), brain });
-    if (what === "go-on") await record.commit({ type: "TakeOverTurn", brain });
+    if (what === "start-turn") await startTurn(record, brain);
+    if (what === "go-on") await takeOver(record, brain);
     const { state } = record;
     if (state.status === "working" && state.turn.brain === brain) return state;
   }
+}
+
+async function startTurn(record: SessionRecord, brain: string): Promise<void> {
+  step("brain.turn.starting");
+  await record.commit({ type: "StartTurn", turnId: newId("turn"), brain });
+  step("brain.turn.started");
+}
+
+async function takeOver(record: SessionRecord, brain: string): Promise<void> {
+  step("brain.take-over.starting");
+  await record.commit({ type: "TakeOverTurn", brain });
+  step("brain.take-over.stored");
 }
 
 async function turn(

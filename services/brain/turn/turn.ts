@@ -1,6 +1,7 @@
 // The loop of one turn: model, calls, model, … until there is nothing left to do, a limit is reached, the user
 // presses Stop, or something fails in a way that a person has to know about.
 import { type Failure, failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { TurnEnding } from "../session/decide.ts";
 import { steering } from "../session/questions.ts";
 import type { Turn } from "../session/session.ts";
@@ -51,7 +52,9 @@ async function steps(context: TurnContext): Promise<void> {
 async function deliver({ record, epoch }: TurnContext, known: Known): Promise<Known> {
   if (steering(known.state).length === 0) return known;
   await known.stored;
+  step("brain.messages.delivering");
   const state = working(await record.commit({ type: "DeliverMessages", epoch }));
+  step("brain.messages.delivered");
   return { state, stored: Promise.resolve() };
 }
 
@@ -70,7 +73,9 @@ function limitReached({ config: { limits } }: TurnContext, { steps: taken, costU
 }
 
 async function endTurn({ record, epoch }: TurnContext, ending: TurnEnding): Promise<void> {
+  step("brain.turn.ending");
   await record.commit({ type: "EndTurn", epoch, ending });
+  step("brain.turn.ended");
 }
 
 /** Another brain owns the turn: the ledger or pistisd says so. */

@@ -2,6 +2,7 @@
 // first tool call, so that the model thinks while the sandbox starts.
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import { type Workplace as Place, workplaceOf } from "../session/questions.ts";
 import { type SessionRecord, until } from "../session/record.ts";
@@ -100,7 +101,9 @@ export class Workplace {
       if (place.status === "ready") return place;
       if (place.status === "failed") throw refusalOf(place.failure);
       if (place.status === "needed") {
+        step("brain.sandbox.asking");
         await record.commit({ type: "AskForSandbox", epoch, reason: place.reason });
+        step("brain.sandbox.asked");
         continue;
       }
       onWait(place.what === "sandbox" ? "The sandbox starts" : "The repository is copied into the sandbox");
@@ -150,6 +153,7 @@ export class Workplace {
   /** Asks for help with a sandbox that does not answer, and waits until it answers or another boot joined. */
   async #helped(link: SandboxLink, place: Ready): Promise<void> {
     const { record, epoch, config, signal, onWait } = this.#dependencies;
+    step("brain.sandbox.doubting");
     await record.commit({ type: "AskForSandbox", epoch, reason: "unreachable" });
     onWait("The sandbox does not answer; its provider is asked about it");
     const over = new AbortController();
