@@ -120,7 +120,7 @@ function replace(work: string): void {
 /** All that the result depends on: sources, contracts, packages, compiler and this file. */
 function hashInputs(target: Target): string {
   const hash = createHash("sha256");
-  const folders = ["services/pistisd", "schemas/wire", "shared/errors", "shared/service"];
+  const folders = ["services/pistisd", "schemas/wire", "shared/errors", "shared/faults", "shared/service"];
   const files = folders.flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
   );

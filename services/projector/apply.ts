@@ -6,6 +6,7 @@ import { SESSIONS_PROJECTION } from "#shared/database/applied.ts";
 import type { Database } from "#shared/database/database.ts";
 import { type Mark, writeBatch } from "#shared/database/write-batch.ts";
 import { failureOf, Retryable } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import { type Gap, project } from "./project.ts";
 import { knownSessions, remember, type SessionsCache } from "./sessions-cache.ts";
@@ -26,7 +27,9 @@ export async function applyBatch(
 ): Promise<readonly Gap[]> {
   try {
     const { overviews, gaps } = project(await knownSessions(cache, database, messages), messages);
+    step("projector.batch.writing");
     await writeBatch(database.pool, { messages, overviews, marks: marksOf(messages, shards) });
+    step("projector.batch.written");
     remember(cache, overviews);
     return gaps;
   } catch (cause) {

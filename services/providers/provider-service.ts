@@ -2,6 +2,7 @@
 // that what ended while nobody looked is known. The scheduler decides; this only does and tells.
 import type { ProviderTask, Report } from "#schemas/provider/task.ts";
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { Log } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
@@ -45,12 +46,15 @@ export const startProvider: Start<ProviderDependencies> = async (dependencies): 
 async function handle({ provider, reports, log }: Running, task: ProviderTask): Promise<void> {
   const startedAt = performance.now();
   const { op, sandboxId, taskId } = task;
+  step("provider.task.starting");
   const report = await perform(provider, task).catch((error: unknown): Report => {
     const failure = boundedFailure(error);
     log.warn({ op, sandboxId, taskId, failure }, "A task failed");
     return { kind: "failed", ...refOf(task), taskId, failure };
   });
+  step("provider.task.done");
   await reports.send(`${taskId}-${report.kind}`, report);
+  step("provider.task.reported");
   log.info({ op, sandboxId, taskId, report: report.kind, ms: Math.round(performance.now() - startedAt) }, "Task done");
 }
 
@@ -93,6 +97,7 @@ function stateReport({ state, reason, ...ref }: SeenSandbox): Report {
 }
 
 function sendState(reports: WorkQueueSender<Report>, seen: SeenSandbox): Promise<void> {
+  step("provider.state.reporting");
   return reports.send(newId("event"), stateReport(seen));
 }
 

@@ -3,6 +3,7 @@
 import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { failureOf } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { Log } from "#shared/service/log.ts";
 
 const RETRY_MS = 5_000;
@@ -36,7 +37,9 @@ export async function openCopyQueue(options: CopyQueueOptions): Promise<CopyQueu
   startNext(queue);
   return {
     async add(session) {
+      step("publisher.copy.noting");
       await note(join(options.folder, session));
+      step("publisher.copy.noted");
       queue.waiting.add(session);
       startNext(queue);
     },

@@ -3,6 +3,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { failureOf } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { handleCommand, load } from "#shared/ledger/handle-command.ts";
 import type { Ledger, LedgerFeed, LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { LivePublisher } from "#shared/live/live.ts";
@@ -76,10 +77,13 @@ async function copySession(publishing: Publishing, session: string, signal: Abor
     if (state.status !== "wanted") return;
     if (tried !== undefined && isSameBoot(tried, state.sandbox)) return;
     tried = state.sandbox;
+    step("publisher.copy.starting");
     const command = await attempt(publishing, session, state, signal);
     signal.throwIfAborted();
+    step("publisher.copy.done");
     const cause = { correlationId: session, causationId: null };
     await handleCommand(publishing.ledger, decider, { session, command, cause });
+    step("publisher.copy.stored");
   }
 }
 

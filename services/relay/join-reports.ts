@@ -1,6 +1,7 @@
 // Tells the scheduler that pistisd connected for the first time in its life, until that is accepted.
 // A sandbox that comes back with a new boot id meanwhile takes the place of its older report.
 import { setTimeout as delay } from "node:timers/promises";
+import { step } from "#shared/faults/step.ts";
 import type { Log } from "#shared/service/log.ts";
 
 export type JoinReport = Readonly<{ kind: "joined"; sandboxId: string; generation: number; bootId: string }>;
@@ -49,7 +50,9 @@ async function tellOnce(
 ): Promise<void> {
   for (let waitMs = RETRY_MS_MIN; isNewest() && !stop.aborted; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
     try {
+      step("relay.report.sending");
       await tell(report);
+      step("relay.report.sent");
       await reported(report);
       return;
     } catch (error) {

@@ -1,5 +1,6 @@
 import type { Timer } from "#schemas/scheduler/timer.ts";
 import { Retryable } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
 import { VersionConflict } from "#shared/ledger/ledger.ts";
 import { busy } from "./reports.ts";
@@ -12,6 +13,7 @@ export async function keepDeadline(
 ): Promise<void> {
   const leftMs = Date.parse(dueAt) - Date.now();
   if (leftMs > 0) throw new Retryable("timer_early", `Due at ${dueAt}`, { retryAfterMs: leftMs });
+  step("scheduler.deadline.reached");
   try {
     await sessions.command({
       type: "GiveUpRequest",
@@ -20,6 +22,7 @@ export async function keepDeadline(
       openTaskId: taskId,
       afterMs: startMs,
     });
+    step("scheduler.deadline.kept");
   } catch (error) {
     if (error instanceof VersionConflict) throw busy(session, error);
     throw error;

@@ -4,6 +4,7 @@ import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
 import type { Timer } from "#schemas/scheduler/timer.ts";
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -48,7 +49,9 @@ async function reactTo(reacting: Reacting, message: LedgerMessage, event: Pistis
       await answerNeed(reacting, message);
       return;
     case "SessionEnded":
+      step("scheduler.deletion.asking");
       await sessions.command({ type: "DeleteSandbox", session, taskId: newId("task") }, cause);
+      step("scheduler.deletion.asked");
       return;
     case "SandboxCreateRequested":
     case "SandboxRestartRequested":
@@ -64,7 +67,9 @@ async function reactTo(reacting: Reacting, message: LedgerMessage, event: Pistis
 async function answerNeed({ sessions, log }: Reacting, message: LedgerMessage): Promise<void> {
   const { session, correlationId, id } = message;
   try {
+    step("scheduler.need.answering");
     await sessions.command({ type: "AnswerNeed", session, taskId: newId("task") }, { correlationId, causationId: id });
+    step("scheduler.need.answered");
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     log.info({ session, failure: failureOf(error) }, "A sandbox is not made");
@@ -82,14 +87,18 @@ async function carryOut(reacting: Reacting, message: LedgerMessage, event: Reque
   const { sandbox } = await sessions.at(message);
   if (!("taskId" in sandbox) || sandbox.taskId !== taskId) return;
   const [task] = await Promise.all([taskFor(reacting, session, event), setDeadline(reacting, session, event)]);
+  step("scheduler.task.sending");
   await tasks(provider).send(taskId, task);
+  step("scheduler.task.sent");
 }
 
 async function setDeadline({ timers, startMs }: Reacting, session: string, event: RequestEvent): Promise<void> {
   if (event.type === "SandboxInspectRequested") return;
   const waitMs = event.type === "SandboxDeleteRequested" ? DELETE_MS : startMs;
   const { taskId } = event.data;
+  step("scheduler.deadline.setting");
   await timers.send(taskId, { session, taskId, dueAt: new Date(Date.now() + waitMs).toISOString() });
+  step("scheduler.deadline.set");
 }
 
 async function taskFor({ relay, spec }: Reacting, session: string, event: RequestEvent): Promise<ProviderTask> {

@@ -1,4 +1,5 @@
 import { failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
 import { VersionConflict } from "#shared/ledger/ledger.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -12,6 +13,7 @@ const CONFLICT_RETRY_MS = 50;
 export async function recordReport({ sessions, log }: { sessions: Sessions; log: Log }, received: ReceivedReport) {
   const { report, reporter, redelivered } = received;
   const session = sessionOf(report.sandboxId);
+  step("scheduler.report.reading");
   try {
     const appended = await sessions.command({
       type: "RecordReport",
@@ -21,6 +23,7 @@ export async function recordReport({ sessions, log }: { sessions: Sessions; log:
       redelivered,
       report,
     });
+    step("scheduler.report.stored");
     log.debug({ session, reporter, kind: report.kind, facts: appended.map((event) => event.type) }, "Report read");
   } catch (error) {
     if (error instanceof VersionConflict) throw busy(session, error);

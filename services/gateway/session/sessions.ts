@@ -4,6 +4,7 @@ import type { SessionDetail } from "#schemas/api/session.ts";
 import type { Database } from "#shared/database/database.ts";
 import { findSession } from "#shared/database/sessions.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { type Decider, type Folded, fold, handleCommand } from "#shared/ledger/handle-command.ts";
 import { type Cause, type Ledger, type LedgerMessage, NEW_SESSION, VersionConflict } from "#shared/ledger/ledger.ts";
 import { evolveOverview } from "#shared/session-overview/overview.ts";
@@ -46,9 +47,11 @@ export async function run(
   command: SessionCommand,
   cause: Cause,
 ): Promise<Outcome> {
+  step("gateway.request.deciding");
   const known = sessions.folds.get(session);
   const quick = known === undefined ? undefined : await runOn(known, { sessions, session, command, cause });
   const outcome = quick ?? (await handleCommand(sessions.ledger, decider, { session, command, cause, known }));
+  step("gateway.request.stored");
   sessions.folds.set(session, { state: outcome.state, version: outcome.version });
   return outcome;
 }

@@ -3,6 +3,7 @@
 
 import { WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { State } from "../state/state.ts";
 
 export type EpochFence = Readonly<{
@@ -22,7 +23,10 @@ export function openEpochFence(state: Pick<State, "epoch" | "keepEpoch">): Epoch
   return {
     raise: (epoch) => {
       check(epoch);
-      if (epoch > state.epoch()) state.keepEpoch(epoch);
+      if (epoch === state.epoch()) return;
+      step("pistisd.epoch.raising");
+      state.keepEpoch(epoch);
+      step("pistisd.epoch.kept");
     },
     check,
   };

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type AnswerOf, type ExecOutcome, type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { COMMANDS_MAX, FINISHED_LISTED_MAX, OUTPUT_END_MS_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
 import type { System } from "../native/system.ts";
 import type { CallRecords, Finished } from "../state/call-records.ts";
@@ -50,7 +51,9 @@ export class Calls {
   start(request: RequestOf<"exec">, cwd: string): Started {
     if (this.#running().length >= COMMANDS_MAX) throw tooManyCommands();
     const { callId, command } = request;
+    step("pistisd.call.beginning");
     this.#context.records.begin(callId, { is: "command", command, at: new Date().toISOString() });
+    step("pistisd.call.recorded");
     const spool = new Spool(this.#outputPath(callId));
     try {
       return this.#watch(startCall(this.#context.system, { ...this.#commandOf(request), cwd }, spool));
@@ -125,6 +128,7 @@ export class Calls {
   }
 
   #watch(call: Call): Started {
+    step("pistisd.call.spawned");
     const shellEnded = call.shellEnded.then((ended) => {
       listed.outcome = ended.outcome;
       listed.leftRunning = ended.leftRunning;
@@ -141,8 +145,10 @@ export class Calls {
 
   /** On a full disk the caller still gets the result; only after a crash nobody can tell it again. */
   #keepResult(callId: string, finished: Finished): void {
+    step("pistisd.call.ending");
     try {
       this.#context.records.end(callId, { is: "finished", ...finished });
+      step("pistisd.call.kept");
     } catch (error) {
       if (!isDiskFull(error)) throw error;
     }

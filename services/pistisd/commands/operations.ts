@@ -2,6 +2,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type AttachResult, type ExecResult, type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { Operation, Operations, RequestContext } from "../channel/operation.ts";
 import type { StreamSender } from "../channel/sender.ts";
 import { StreamClosed } from "../channel/sender.ts";
@@ -80,7 +81,9 @@ async function attach(
   }
   sender?.close();
   if (record.status === "open") return { state: "lost" };
+  step("pistisd.call.barring");
   records.bar(request.callId);
+  step("pistisd.call.barred");
   return context.recordsComplete || record.status === "barred" ? { state: "never-seen" } : { state: "lost" };
 }
 

@@ -2,6 +2,7 @@
 
 import type { AnswerOf, RequestOf } from "#schemas/wire/message.ts";
 import { failureOf } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { Operation, Operations, RequestContext } from "../channel/operation.ts";
 import type { CallRecords } from "../state/call-records.ts";
 import { fileEdit } from "./edit.ts";
@@ -31,9 +32,11 @@ function atMostOnce<O extends ChangingOps>({ records, openFileCalls }: FileConte
   return (request: RequestOf<O>, channel: RequestContext): Promise<AnswerOf<O>> => {
     const { callId } = request;
     records.begin(callId, { is: "file", at: new Date().toISOString() });
+    step("pistisd.file.recorded");
     const answer = operation(request, channel).then(
       (done) => {
         records.end(callId, { is: "done" });
+        step("pistisd.file.kept");
         return done;
       },
       (error: unknown) => {

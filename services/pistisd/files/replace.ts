@@ -4,6 +4,7 @@ import { fchmodSync, lstatSync, openSync, readlinkSync, renameSync, rmSync, type
 import { dirname, resolve } from "node:path";
 import { WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { refusalOf, type Workspace } from "./workspace.ts";
 
 export type Replacement = Readonly<{
@@ -33,7 +34,11 @@ export function openReplacement(workspace: Workspace, path: string, mode: number
     return {
       descriptor,
       created: existing === undefined,
-      commit: () => renameSync(aside, place),
+      commit: () => {
+        step("pistisd.file.written");
+        renameSync(aside, place);
+        step("pistisd.file.replaced");
+      },
       release: () => {
         rmSync(aside, { force: true });
         folder.close();

@@ -1,6 +1,7 @@
 // The join token works once and is traded for a pass, which is kept before anything else happens.
 import { setTimeout as delay } from "node:timers/promises";
 import { joined, relayPaths } from "#schemas/wire/relay-http.ts";
+import { step } from "#shared/faults/step.ts";
 import type { Log } from "#shared/service/log.ts";
 import { JOIN_RETRY_MS_MAX } from "../limits.ts";
 import type { State } from "../state/state.ts";
@@ -21,6 +22,7 @@ export async function join({ address, token, state, signal, log }: JoinRequest):
     signal.throwIfAborted();
     const answer = await tryOnce(address, token, log);
     if (answer?.status === 200) {
+      step("pistisd.join.traded");
       state.keepPass(joined.parse(JSON.parse(answer.body)).pass);
       return "joined";
     }

@@ -1,6 +1,7 @@
 // A sandbox that runs as a child of this process: started, watched, ended.
 import { dirname, join } from "node:path";
 import { failureOf } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { StartSandbox } from "../provider.ts";
 import { limitedBy, makeGroups, outOfMemoryKills, removeGroups } from "./cgroups.ts";
 import { watchDisk } from "./disk-watch.ts";
@@ -31,6 +32,7 @@ export type RunningGuest = Readonly<{
 export async function startGuest(local: Local, meta: Meta, request: StartSandbox): Promise<void> {
   const { sandboxId } = meta;
   const groupFiles = await makeGroups(local.cgroups, sandboxId, meta.spec);
+  step("provider.guest.starting");
   const guest = await launch(launchRequest(local, meta, request.joinToken, groupFiles)).catch(
     async (error: unknown) => {
       await removeGroups(local.cgroups, sandboxId);
@@ -45,6 +47,7 @@ export async function startGuest(local: Local, meta: Meta, request: StartSandbox
   });
   local.running.set(sandboxId, { meta, guest, end, over });
   limitDisk(local, meta, { guest, end }, watching.signal);
+  step("provider.guest.started");
   await writeLife(local.stateDir, sandboxId, {
     taskId: request.taskId,
     initPid: guest.init.pid,

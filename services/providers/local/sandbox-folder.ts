@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { sandboxSpec } from "#schemas/provider/task.ts";
 import { Fatal, Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { StartSandbox } from "../provider.ts";
 import { removeTree } from "./remove-tree.ts";
 
@@ -60,6 +61,7 @@ export async function createFolder(
   const content: Meta = { install, sandboxId, session, generation, spec, uid };
   await writeJson(join(made, "meta.json"), content);
   await rename(made, target);
+  step("provider.folder.made");
   return content;
 }
 
@@ -103,7 +105,9 @@ export async function sandboxIds(stateDir: string): Promise<string[]> {
 /** Gone for every reader with the rename; the bytes follow. */
 export async function removeFolder(stateDir: string, sandboxId: string): Promise<void> {
   const doomed = join(sandboxesIn(stateDir), `${DOOMED}${sandboxId}-${suffix()}`);
+  step("provider.folder.removing");
   await rename(folderOf(stateDir, sandboxId), doomed);
+  step("provider.folder.doomed");
   await removeTree(doomed);
 }
 

@@ -3,6 +3,7 @@
 import { rm } from "node:fs/promises";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { RepositorySource } from "#schemas/ledger/parts.ts";
+import { step } from "#shared/faults/step.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 import { writeBundle } from "../git/bundle.ts";
 import { type Mirror, updateMirror } from "../git/mirror.ts";
@@ -63,6 +64,7 @@ async function bundleIn(copying: Copying, source: GitSource, mirror: Mirror, sig
   progress("repository-copy", "Packing the repository");
   const bundle = await writeBundle(git, mirror, config.bundleMiBMax, signal);
   try {
+    step("publisher.copy.packed");
     progress("repository-unpack", "Copying the repository into the sandbox");
     await copyIn(link, { source, mirror, bundle, timeoutMs: config.cloneMs });
     return bundle?.bytes ?? 0;

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { FRAME_BYTES_MAX, SUBPROTOCOL } from "#schemas/wire/frame.ts";
 import { BOOT_ID_HEADER, CloseCode, joinTokenRegistration } from "#schemas/wire/relay-http.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { JoinReports } from "../join-reports.ts";
 import {
@@ -169,16 +170,20 @@ async function registerToken({ passes, limits }: Desk, { request, response }: Ex
   if (!parsed.success) {
     throw new HttpError(400, { code: "bad_request", message: z.prettifyError(parsed.error).slice(0, 1_000) });
   }
+  step("relay.token.registering");
   await passes.register(parsed.data);
+  step("relay.token.registered");
   answer(response, 204);
 }
 
 async function join({ passes, rooms, log }: Desk, { request, response }: Exchange): Promise<void> {
+  step("relay.join.burning");
   const { sandboxId, pass, generation } = await passes.trade(bearerOf(request) ?? "").catch((error: unknown) => {
     throw error instanceof Refusal
       ? new HttpError(401, { code: error.code, message: error.message, ...(error.next ? { next: error.next } : {}) })
       : error;
   });
+  step("relay.join.burnt");
   expelSandbox(rooms, sandboxId, CloseCode.replaced);
   log.info({ sandboxId, generation }, "A sandbox traded its join token for a pass");
   answer(response, 200, { sandboxId, pass });
@@ -193,9 +198,11 @@ function listSandboxes({ passes, rooms }: Desk, { response }: Exchange): void {
 }
 
 async function deleteSandbox({ passes, rooms, log }: Desk, { response, id }: Exchange): Promise<void> {
+  step("relay.passes.revoking");
   const revoked = passes.revoke(id);
   closeRoom(rooms, id);
   await revoked;
+  step("relay.passes.revoked");
   log.info({ sandboxId: id }, "A sandbox's tokens and pass were revoked");
   answer(response, 204);
 }

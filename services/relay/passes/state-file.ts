@@ -4,6 +4,7 @@ import { open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { Fatal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 const generation = z.number().int().positive();
@@ -49,9 +50,11 @@ export async function writeState(file: string, sandboxes: SandboxRecord[]): Prom
   await handle.chmod(0o600);
   await handle.writeFile(`${JSON.stringify({ version: 1, sandboxes })}\n`);
   await handle.sync();
+  step("relay.state.written");
   await rename(aside, file);
   await using folder = await open(dirname(file), "r");
   await folder.sync();
+  step("relay.state.replaced");
 }
 
 /** Runs `write` whenever asked, never twice at once; those who ask during a write share the next one. */

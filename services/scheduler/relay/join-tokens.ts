@@ -1,6 +1,7 @@
 // The relay's admin endpoints, as far as the scheduler uses them. The relay gets a token's hash only.
 import { JOIN_TOKEN_LIFE_MS_MAX, type JoinTokenRegistration, relayPaths } from "#schemas/wire/relay-http.ts";
 import { Fatal, Retryable } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { newSecret, sha256 } from "#shared/ids/ids.ts";
 
 export type Relay = Readonly<{ url: string; adminKey: string }>;
@@ -19,13 +20,17 @@ export async function newJoinToken(
   const expiresAt = new Date(now + JOIN_TOKEN_LIFE_MS_MAX).toISOString();
   const { sandboxId, generation } = sandbox;
   const registration: JoinTokenRegistration = { sandboxId, generation, tokenHash: sha256(token), expiresAt };
+  step("scheduler.token.registering");
   await ask(relay, { method: "POST", path: relayPaths.joinTokens, body: registration });
+  step("scheduler.token.registered");
   return { token, expiresAt };
 }
 
 /** The sandbox's tokens and passes work no more. One that the relay does not know is a success. */
 export async function revokePasses(relay: Relay, sandboxId: string): Promise<void> {
+  step("scheduler.passes.revoking");
   await ask(relay, { method: "DELETE", path: relayPaths.sandbox(sandboxId) });
+  step("scheduler.passes.revoked");
 }
 
 type Question = Readonly<{ method: "POST" | "DELETE"; path: string; body?: object }>;
