@@ -11,25 +11,25 @@ const VERSION_MIN: readonly [number, number] = [0, 8];
  * Resolves with bubblewrap's version when a sandbox can be made by this user (root makes them as another user).
  * Throws Refusal `not_linux`, `bubblewrap_missing`, `bubblewrap_too_old` or `isolation_unavailable`.
  */
-export async function checkRequirements(): Promise<{ bubblewrap: string }> {
+export async function checkRequirements(path = SYSTEM_PATH): Promise<{ bubblewrap: string }> {
   if (process.platform !== "linux") {
     throw new Refusal("not_linux", `The local provider needs Linux, this is ${process.platform}`, {
       next: "Run Pistis in a Linux machine, virtual machine or container.",
     });
   }
-  const bubblewrap = await bubblewrapVersion();
+  const bubblewrap = await bubblewrapVersion(path);
   const [major = 0, minor = 0] = bubblewrap.split(".").map(Number);
   if (major < VERSION_MIN[0] || (major === VERSION_MIN[0] && minor < VERSION_MIN[1])) {
     throw new Refusal("bubblewrap_too_old", `bubblewrap ${bubblewrap} is older than ${VERSION_MIN.join(".")}`, {
       next: "Install a newer one: apt-get install -y bubblewrap (Debian 12, Ubuntu 24.04 or newer).",
     });
   }
-  await tryOut();
+  await tryOut(path);
   return { bubblewrap };
 }
 
-async function bubblewrapVersion(): Promise<string> {
-  const { stdout } = await run("bwrap", ["--version"], { env: { PATH: SYSTEM_PATH } }).catch((cause: unknown) => {
+async function bubblewrapVersion(path: string): Promise<string> {
+  const { stdout } = await run("bwrap", ["--version"], { env: { PATH: path } }).catch((cause: unknown) => {
     throw new Refusal("bubblewrap_missing", "bubblewrap (bwrap) is not installed", {
       cause,
       next: "apt-get install -y bubblewrap",
@@ -39,12 +39,12 @@ async function bubblewrapVersion(): Promise<string> {
 }
 
 /** As the user that sandboxes run as: what root may do says nothing about it. */
-async function tryOut(): Promise<void> {
+async function tryOut(path: string): Promise<void> {
   const probe = ["bwrap", "--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/", "true"];
   const root = process.getuid?.() === 0;
   const asOther = ["unshare", "--mount", "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
   const [command = "", ...args] = root ? [...asOther, ...probe] : probe;
-  await run(command, args, { env: { PATH: SYSTEM_PATH }, cwd: "/" }).catch((cause: unknown) => {
+  await run(command, args, { env: { PATH: path }, cwd: "/" }).catch((cause: unknown) => {
     const text = cause instanceof Error ? cause.message : String(cause);
     throw new Refusal("isolation_unavailable", `This machine lets no sandbox be made: ${text.trim().slice(-300)}`, {
       cause,

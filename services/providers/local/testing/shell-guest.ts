@@ -23,7 +23,13 @@ while :; do
 done
 `;
 
-export type ShellGuests = ProviderUnderTest & Readonly<{ folder: string; setting: LocalSetting }>;
+export type ShellGuests = ProviderUnderTest &
+  Readonly<{
+    folder: string;
+    setting: LocalSetting;
+    /** In a sandbox of another state folder. */
+    runIn: (stateDir: string, sandboxId: string, command: string) => Promise<string>;
+  }>;
 
 /** A local provider in a folder of its own. */
 export async function openShellGuests(readOnly: LocalSetting["readOnly"] = {}): Promise<ShellGuests> {
@@ -47,7 +53,8 @@ export async function openShellGuests(readOnly: LocalSetting["readOnly"] = {}): 
     provider,
     openOther: () => openLocalProvider({ ...setting, installId: `${folder}-other` }),
     crash: (sandboxId) => crash(setting, sandboxId),
-    run: (sandboxId, command) => run(setting, sandboxId, command),
+    run: (sandboxId, command) => run(setting.stateDir, sandboxId, command),
+    runIn: run,
     dispose: async () => {
       await provider.close();
       await execute("rm", ["-rf", folder]);
@@ -62,9 +69,9 @@ async function crash(setting: LocalSetting, sandboxId: string): Promise<void> {
 }
 
 /** Waits for the pipes, then for the answer. */
-async function run(setting: LocalSetting, sandboxId: string, command: string): Promise<string> {
+async function run(stateDir: string, sandboxId: string, command: string): Promise<string> {
   const script = `until [ -p "$2/.in" ]; do :; done; printf '%s\\n' "$1" > "$2/.in"; cat "$2/.out"`;
-  const workspace = join(folderOf(setting.stateDir, sandboxId), "workspace");
+  const workspace = join(folderOf(stateDir, sandboxId), "workspace");
   const { stdout } = await execute("timeout", ["30", "sh", "-c", script, "run", command, workspace], {
     maxBuffer: 64 * 1024 * 1024,
   });

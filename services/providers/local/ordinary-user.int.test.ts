@@ -1,0 +1,59 @@
+// The provider run by a user who is not root: what root alone can do must not be needed.
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chownSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { expect } from "chai";
+import { z } from "zod";
+import { openShellGuests, type ShellGuests } from "./testing/shell-guest.ts";
+
+const USER = 65_533;
+const said = z.object({ request: z.object({ sandboxId: z.string() }) });
+const script = join(import.meta.dirname, "testing", "run-one-sandbox.ts");
+
+/** Root can act as somebody else, if that user may read this checkout; an ordinary user's other tests are this one. */
+function canActAsOther(): boolean {
+  if (process.getuid?.() !== 0) return false;
+  try {
+    execFileSync("setpriv", [...asOther, process.execPath, "--check", script], { stdio: "ignore" });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "status" in error) return false;
+    throw error;
+  }
+}
+const asOther = ["--reuid", `${USER}`, "--regid", `${USER}`, "--clear-groups", "--"];
+
+if (canActAsOther()) {
+  describe("the local provider of an ordinary user", () => {
+    let guests: ShellGuests;
+    beforeEach(async () => {
+      guests = await openShellGuests();
+    });
+    afterEach(() => guests.dispose());
+
+    it("runs sandboxes as that user, isolated and limited all the same", async () => {
+      const { relaySocketPath, pistisdFolder, installId } = guests.setting;
+      execFileSync("chmod", ["755", guests.folder]);
+      const stateDir = join(guests.folder, "own");
+      mkdirSync(stateDir);
+      chownSync(stateDir, USER, USER);
+      const server = [process.execPath, script, stateDir, `${installId}-own`, relaySocketPath, pistisdFolder];
+      const child = spawn("setpriv", [...asOther, ...server], { stdio: ["pipe", "pipe", "inherit"] });
+      try {
+        const [line] = await once(createInterface({ input: child.stdout }), "line");
+        const { sandboxId } = said.parse(JSON.parse(String(line))).request;
+        const inside = (command: string) => guests.runIn(stateDir, sandboxId, command);
+        expect(await inside("id -u; cat /proc/self/uid_map")).to.match(/^1000\n\s+1000\s+0\s+1\n$/);
+        expect(await inside("touch /etc/x 2>/dev/null || echo refused; ls /proc | grep -cE '^[0-9]+$'")).to.match(
+          /^refused\n[1-7]\n$/,
+        );
+        const limits = await inside("ulimit -p; ulimit -d; grep Seccomp: /proc/self/status; tail -n +3 /proc/net/dev");
+        expect(limits).to.match(/^128\n\d+\nSeccomp:\s2\n\s+lo:.*\n$/);
+      } finally {
+        child.kill("SIGKILL");
+      }
+    });
+  });
+}
