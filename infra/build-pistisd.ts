@@ -1,5 +1,6 @@
 // Builds the daemon's four files (and its own C library) into dist/pistisd. `npm run build:pistisd`.
-// Does nothing when the inputs are those of the last build.
+// Does nothing when the inputs are those of the last build. With --faults: dist/pistisd-faults, which is for the fault
+// injector alone.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -22,7 +23,10 @@ import { dirname, join, resolve } from "node:path";
 type Target = Readonly<{ bun: string; loader: string; libraries: readonly string[] }>;
 
 const ROOT = resolve(import.meta.dirname, "..");
-const OUTPUT = join(ROOT, "dist/pistisd");
+const FAULTS = process.argv.includes("--faults");
+const NAME = FAULTS ? "pistisd-faults" : "pistisd";
+const OUTPUT = join(ROOT, "dist", NAME);
+const ENTRY = FAULTS ? "testing/faulty-main.ts" : "main.ts";
 const SOURCE = join(ROOT, "services/pistisd");
 const SCRIPTS = ["pistisd-entry", "pistisd-musl"];
 const SHARED_LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"];
@@ -42,7 +46,7 @@ function main(): void {
   const inputs = hashInputs(target);
   const stamp = join(OUTPUT, ".inputs");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) {
-    say("dist/pistisd is up to date");
+    say(`dist/${NAME} is up to date`);
     return;
   }
   const work = mkdtempSync(join(ensure(join(ROOT, "dist")), "pistisd-"));
@@ -66,7 +70,7 @@ function compile(bun: string, target: Target, work: string): void {
     ...flags,
     ...closed,
     `--target=bun-linux-${target.bun}`,
-    join(SOURCE, "main.ts"),
+    join(SOURCE, ENTRY),
     "--outfile",
     outfile,
   ];
@@ -128,7 +132,7 @@ function hashInputs(target: Target): string {
     if (!statSync(join(ROOT, file)).isFile() || /\.test\.ts$|\.md$|^services\/pistisd\/testing\//.test(file)) continue;
     hash.update(`${file}\0`).update(readFileSync(join(ROOT, file)));
   }
-  return hash.update(JSON.stringify(target)).digest("hex");
+  return hash.update(readFileSync(join(SOURCE, ENTRY))).update(JSON.stringify(target)).digest("hex");
 }
 
 function notices(): string {
@@ -144,7 +148,7 @@ lib/          the GNU C Library (LGPL-2.1-or-later), unchanged, as separate file
 
 function report(): void {
   const names = readdirSync(OUTPUT, { recursive: true, encoding: "utf8" }).filter((name) => name !== ".inputs");
-  say("Built dist/pistisd:");
+  say(`Built dist/${NAME}:`);
   for (const name of names.sort()) {
     const { size } = statSync(join(OUTPUT, name));
     if (statSync(join(OUTPUT, name)).isFile()) say(`  ${name.padEnd(28)} ${(size / 1024 / 1024).toFixed(1)} MB`);

@@ -16,16 +16,18 @@ export type ProviderParts = Readonly<{
   relaySocketPath: string;
   /** Holds the sandboxes' disks. */
   folder: string;
+  /** The one of this installation when absent. */
+  pistisdFolder?: string | undefined;
   log: Log;
 }>;
 
 /** Closed with `resources`. */
 export async function openProviderService(parts: ProviderParts, resources: Resources): Promise<void> {
-  const { kind, config, installId, relaySocketPath, folder, log } = parts;
+  const { kind, config, installId, relaySocketPath, folder, pistisdFolder = PISTISD_FOLDER, log } = parts;
   const user = `provider-${kind}` as const;
   const nats = await openNats(parts.nats, user, resources);
   const { sandboxes } = config;
-  const setting = { stateDir: folder, installId, relaySocketPath, pistisdFolder: PISTISD_FOLDER, sandboxes, log };
+  const setting = { stateDir: folder, installId, relaySocketPath, pistisdFolder, sandboxes, log };
   const service = await startProvider({
     provider: await openProvider(kind, setting),
     tasks: openTaskReceiver({ nats, provider: kind, log }),

@@ -16,6 +16,7 @@ const localProviderProcess = serviceProcess({
     PISTIS_RELAY_SOCKET: variables.PISTIS_RELAY_SOCKET,
     PISTIS_DATA: variables.PISTIS_DATA,
     PISTIS_CONFIG: variables.PISTIS_CONFIG,
+    PISTIS_PISTISD: variables.PISTIS_PISTISD,
   },
   open: async (settings, { environment, log, resources }) => {
     const { openProviderService } = await import("./open-provider.ts");
@@ -28,6 +29,7 @@ const localProviderProcess = serviceProcess({
         installId: settings.PISTIS_INSTALL_ID,
         relaySocketPath: settings.PISTIS_RELAY_SOCKET,
         folder: settings.PISTIS_DATA,
+        pistisdFolder: settings.PISTIS_PISTISD,
         log,
       },
       resources,

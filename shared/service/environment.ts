@@ -21,6 +21,7 @@ export const variables = {
   PISTIS_ADMIN_TOKEN: z.string().min(20).max(500).describe("opens the HTTP API"),
   PISTIS_INSTALL_ID: z.string().min(8).max(100).describe("marks the sandboxes of this install; no secret"),
   PISTIS_DATA: text.describe("folder that only this process uses"),
+  PISTIS_PISTISD: text.optional().describe("folder of what npm run build:pistisd makes; this installation's without"),
   PISTIS_CONFIG: text.optional().describe("pistis.json; all defaults without"),
   PISTIS_BRAIN_NAME: z.string().min(1).max(100).optional().describe("shown to people; the host's name without"),
   PISTIS_LOG_LEVEL: z.enum(["debug", "info", "warn", "error"]).default("info").describe("debug, info, warn or error"),

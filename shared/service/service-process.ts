@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { Environment } from "#shared/config/interpolate.ts";
 import { failureOf } from "#shared/errors/errors.ts";
+import { armStep } from "#shared/faults/arm.ts";
 import type { NatsUser } from "#shared/nats/keys.ts";
 import { readVariables, variableHelp, variables } from "./environment.ts";
 import { type Log, openLog } from "./log.ts";
@@ -72,6 +73,7 @@ export async function runService(service: ServiceProcess, host: Host): Promise<n
   const stopListening = host.onStop(() => stop.resolve());
   const resources = new Resources();
   try {
+    armStep(host.environment["PISTIS_FAULT_STEP"]);
     const { url } = await service.open(host.environment, resources);
     host.out(`ready ${service.name}${url === undefined ? "" : ` ${url}`}\n`);
     await stop.promise;

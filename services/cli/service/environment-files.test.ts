@@ -26,7 +26,7 @@ describe("the environment files of an install", () => {
     for (const [name, variables] of filesIn("/state")) {
       const service = serviceProcesses.find((one) => one.name === name);
       expect(service?.variableNames, name).to.include.members(Object.keys(variables));
-      const optional = ["PISTIS_CONFIG", "PISTIS_BRAIN_NAME"];
+      const optional = ["PISTIS_CONFIG", "PISTIS_BRAIN_NAME", "PISTIS_PISTISD"];
       expect([...Object.keys(variables), ...optional], name).to.include.members([...(service?.variableNames ?? [])]);
     }
   });
