@@ -1,6 +1,6 @@
 // The one file of the daemon that reads its environment. The same program is also `pi-env` and the search job.
 import { accessSync, constants, readFileSync, rmSync, writeSync } from "node:fs";
-import { basename } from "node:path";
+import { basename, resolve } from "node:path";
 import type { Log } from "#shared/service/log.ts";
 import { commandEnvironment } from "./commands/environment.ts";
 import { runSearchJob } from "./files/search-job.ts";
@@ -74,7 +74,8 @@ function takeJoinToken(path: string | undefined): string | undefined {
 /** Where there is no glibc, the program is started through its own loader. */
 function selfCommand(loader: string | undefined): string[] {
   if (loader === undefined || loader === "") return [process.execPath];
-  return [`${loader}/lib/ld.so`, "--library-path", `${loader}/lib`, `${loader}/pistisd`];
+  const folder = resolve(loader);
+  return [`${folder}/lib/ld.so`, "--library-path", `${folder}/lib`, `${folder}/pistisd`];
 }
 
 function isExecutable(path: string): boolean {

@@ -28,7 +28,7 @@ type Pending = { id: number; withdraw: AbortController; effect: boolean };
 
 const answerable = z.object({ id: z.number().int().positive() });
 /** These have an effect of their own: they go on whoever listens, and cannot be withdrawn. */
-const WITH_EFFECT = new Set<WireRequest["op"]>(["exec", "stop", "signal", "fileEdit"]);
+const WITH_EFFECT = new Set<WireRequest["op"]>(["exec", "stop", "signal", "fileEdit", "fileWrite"]);
 
 export class Channel {
   readonly #number: number;
@@ -37,6 +37,7 @@ export class Channel {
   readonly #senders = new Map<number, StreamSender>();
   readonly #receivers = new Map<number, StreamReceiver>();
   #greeted: Greeted | undefined;
+  #isClosed = false;
 
   constructor(number: number, context: ChannelContext) {
     this.#number = number;
@@ -68,6 +69,7 @@ export class Channel {
 
   /** The peer is gone. Its commands go on; what only it would have read does not. */
   close(): void {
+    this.#isClosed = true;
     for (const { withdraw } of this.#pending.values()) withdraw.abort();
     for (const sender of this.#senders.values()) sender.close();
     for (const receiver of this.#receivers.values()) receiver.fail();
@@ -82,7 +84,8 @@ export class Channel {
     this.#pending.set(id, pending);
     const after: Array<() => Promise<void>> = [];
     try {
-      const answer = request.op === "hello" ? this.#hello(request) : await this.#perform(request, pending, after);
+      const performing = request.op === "hello" ? this.#hello(request) : this.#perform(request, pending, after);
+      const answer = pending.effect ? await performing : await Promise.race([performing, withdrawn(pending)]);
       this.#send({ id, answer });
       for (const work of after) await work();
     } catch (error) {
@@ -168,9 +171,18 @@ export class Channel {
     this.#send({ id, failure });
   }
 
+  /** The relay may give this channel's number to another peer, who must not get this one's answers. */
   #send(message: object): void {
+    if (this.#isClosed) return;
     this.#context.outlet.send(writeFrame(Kind.message, this.#number, Buffer.from(JSON.stringify(message))));
   }
+}
+
+/** Rejects when the request is withdrawn, whatever it is waiting for. */
+function withdrawn({ withdraw: { signal } }: Pending): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(new Refusal("cancelled", "The request was withdrawn")));
+  });
 }
 
 function parseJson(payload: Uint8Array): unknown {

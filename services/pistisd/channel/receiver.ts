@@ -36,7 +36,7 @@ export class StreamReceiver {
     }
     this.#ended = bytes.byteLength === 0;
     if (this.#ended) this.#onClose?.();
-    if (!this.#ended) this.#queue.push(bytes.slice());
+    if (!this.#ended) this.#queue.push(bytes);
     this.#position += bytes.byteLength;
     this.#window -= bytes.byteLength;
     this.#wake();

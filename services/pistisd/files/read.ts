@@ -1,12 +1,8 @@
-import { close, read } from "node:fs";
-import { promisify } from "node:util";
+import { closeSync, readSync } from "node:fs";
 import { DATA_BYTES_MAX } from "#schemas/wire/frame.ts";
 import type { Operation, RequestContext } from "../channel/operation.ts";
 import type { StreamSender } from "../channel/sender.ts";
 import type { OpenFile, Workspace } from "./workspace.ts";
-
-const readAsync = promisify(read);
-const closeAsync = promisify(close);
 
 export function fileRead(workspace: Workspace): Operation<"fileRead"> {
   return async (request, channel: RequestContext) => {
@@ -40,7 +36,7 @@ async function sendFile(file: OpenFile, sender: StreamSender, from: number, to: 
   try {
     while (position < to) {
       const length = Math.min(await sender.room(), to - position);
-      const { bytesRead } = await readAsync(file.descriptor, buffer, 0, length, position);
+      const bytesRead = readSync(file.descriptor, buffer, 0, length, position);
       if (bytesRead === 0) break;
       sender.send(position, bytesRead, (target) => copy(buffer, target));
       position += bytesRead;
@@ -48,6 +44,6 @@ async function sendFile(file: OpenFile, sender: StreamSender, from: number, to: 
     sender.end(position);
   } finally {
     sender.close();
-    await closeAsync(file.descriptor);
+    closeSync(file.descriptor);
   }
 }

@@ -1,5 +1,4 @@
-import { closeSync, write } from "node:fs";
-import { promisify } from "node:util";
+import { closeSync, writeSync } from "node:fs";
 import { WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import type { Operation, RequestContext } from "../channel/operation.ts";
@@ -7,8 +6,6 @@ import type { StreamReceiver } from "../channel/receiver.ts";
 import { FILE_BYTES_MAX } from "../limits.ts";
 import { openReplacement, type Replacement } from "./replace.ts";
 import { refusalOf, type Workspace } from "./workspace.ts";
-
-const writeAsync = promisify(write);
 
 export function fileWrite(workspace: Workspace): Operation<"fileWrite"> {
   return async (request, channel: RequestContext) => {
@@ -39,13 +36,8 @@ async function receive(replacement: Replacement, receiver: StreamReceiver, size:
   for await (const bytes of receiver.bytes()) {
     if (received + bytes.byteLength > size) throw wrongSize(size, "more");
     for (let written = 0; written < bytes.byteLength; ) {
-      const { bytesWritten } = await writeAsync(
-        replacement.descriptor,
-        bytes,
-        written,
-        bytes.byteLength - written,
-        received,
-      );
+      // Not by a thread: there may be none to be had when a command has used up all processes.
+      const bytesWritten = writeSync(replacement.descriptor, bytes, written, bytes.byteLength - written, received);
       written += bytesWritten;
       received += bytesWritten;
     }
