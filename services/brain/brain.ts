@@ -12,6 +12,7 @@ import type { Start } from "#shared/service/service.ts";
 import { Dispatch } from "./dispatch/dispatch.ts";
 import { openModels } from "./models/registry.ts";
 import { openToolboxes } from "./turn/session-run.ts";
+import { WarmLinks } from "./turn/warm-links.ts";
 
 /** Name of the brain's durable consumers. */
 export const BRAIN_CONSUMER = "brain";
@@ -34,10 +35,12 @@ export type BrainDependencies = Readonly<{
 /** Starts a brain. Closing it lets go of open turns at once; they are taken up by another brain or the next start. */
 export const startBrain: Start<BrainDependencies> = async (dependencies) => {
   const { brainName, config, openTurns, log, feed } = dependencies;
-  const brain = `${brainName.slice(0, 60)}-${newSecret().slice(0, 12)}`;
-  const dispatch = new Dispatch({ ...dependencies, brain, models: openModels(config), tools: openToolboxes(config) });
-  const stopping = new AbortController();
   const resources = new Resources();
+  const brain = `${brainName.slice(0, 60)}-${newSecret().slice(0, 12)}`;
+  const warmLinks = resources.add("warm links", new WarmLinks(), (it) => it.close());
+  const models = openModels(config);
+  const dispatch = new Dispatch({ ...dependencies, brain, models, tools: openToolboxes(config), warmLinks });
+  const stopping = new AbortController();
   resources.add("dispatch", dispatch, (it) => it.close());
   const watching = watchOpenTurns({ dispatch, openTurns, log, signal: stopping.signal });
   resources.add("take-over", watching, () => watching);

@@ -31,6 +31,8 @@ export interface SandboxLink {
   readonly sandboxId: string;
   /** Resolves when pistisd is connected and accepted this peer's epoch. Throws SandboxLost after `withinMs`; Refusal `epoch_stale`. */
   ready(withinMs: number): Promise<{ bootId: string }>;
+  /** Goes on under a newer epoch, on the same connection. Resolves when pistisd accepted it; throws SandboxLost; Refusal `epoch_stale`. */
+  raiseEpoch(epoch: number): Promise<void>;
 
   /** Resolves when the command ended (or is in the background). Throws SandboxLost, CallNotRun, or Refusal with pistisd's code. */
   exec(request: Plain<"exec">, options?: ExecOptions): Promise<ExecResult>;

@@ -38,6 +38,29 @@ describe("a relay link", () => {
     ]);
   });
 
+  it("goes on under a newer epoch on the same connection, and after a reconnect", async () => {
+    const { link, sandbox, dials, cutAll } = under;
+    await link.ready(5_000);
+    await link.raiseEpoch(8);
+    expect(dials.count).to.equal(1);
+    await cutAll();
+    await link.processes();
+    const epochs = sandbox.requests.flatMap((request) => (request.op === "hello" ? [request.epoch] : []));
+    expect(epochs).to.deep.equal([7, 8, 8]);
+  });
+
+  it("I4: says so when the newer epoch is stale already", async () => {
+    const { link, sandbox } = under;
+    await link.ready(5_000);
+    sandbox.override = (_request, reply) => {
+      reply({ failure: { code: "epoch_stale", message: "A newer brain was here" } });
+      return true;
+    };
+    expect(await failureOf(link.raiseEpoch(8)))
+      .to.be.instanceOf(Refusal)
+      .and.to.include({ code: "epoch_stale" });
+  });
+
   for (const code of [1000, 1001, 1006, 1011, 1012, 3000, 4000]) {
     it(`C39: comes back after the socket ended with ${code}`, async () => {
       const { link, dials, cutAll } = under;

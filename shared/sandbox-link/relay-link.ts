@@ -1,5 +1,5 @@
 // The real SandboxLink: one WebSocket through the relay to one sandbox.
-import { answers, type RequestOf } from "#schemas/wire/message.ts";
+import { answers, PROTOCOL_VERSION, type RequestOf } from "#schemas/wire/message.ts";
 import { relayPaths } from "#schemas/wire/relay-http.ts";
 import type { Log } from "#shared/service/log.ts";
 import { Connection } from "./connection.ts";
@@ -39,10 +39,12 @@ function openLink({ relayUrl, adminKey, reattachMs, log, ...rest }: RelayLinkOpt
     requests.failAll(error);
     waiters.fail(error);
   };
+  // The connection says it whenever the sandbox is (again) there, with the epoch of that moment.
+  const hello: Hello = { role, ...(epoch === undefined ? {} : { epoch }) };
   const connection = new Connection({
     url: socketUrl(relayUrl, sandboxId),
     adminKey,
-    hello: { role, ...(epoch === undefined ? {} : { epoch }) },
+    hello,
     limits,
     log,
     nextId: () => requests.nextId(),
@@ -59,7 +61,7 @@ function openLink({ relayUrl, adminKey, reattachMs, log, ...rest }: RelayLinkOpt
       isWaitedFor: () => requests.size + waiters.size > 0,
     },
   });
-  return linkOf({ sandboxId, connection, requests, waiters });
+  return linkOf({ sandboxId, hello, connection, requests, waiters });
 }
 
 function socketUrl(relayUrl: string, sandboxId: string): string {
@@ -68,9 +70,16 @@ function socketUrl(relayUrl: string, sandboxId: string): string {
   return url.href;
 }
 
-type Parts = Readonly<{ sandboxId: string; connection: Connection; requests: Requests; waiters: Waiters }>;
+type Hello = Omit<RequestOf<"hello">, "op" | "protocol">;
+type Parts = Readonly<{
+  sandboxId: string;
+  hello: Hello;
+  connection: Connection;
+  requests: Requests;
+  waiters: Waiters;
+}>;
 
-function linkOf({ sandboxId, connection, requests, waiters }: Parts): SandboxLink {
+function linkOf({ sandboxId, hello, connection, requests, waiters }: Parts): SandboxLink {
   /** Throws what makes the link useless; dials when nobody has for a while. */
   const usable = () => {
     if (connection.error !== undefined) throw connection.error;
@@ -83,6 +92,10 @@ function linkOf({ sandboxId, connection, requests, waiters }: Parts): SandboxLin
     ready: async (withinMs) => {
       usable();
       return connection.boot ?? waiters.wait(withinMs);
+    },
+    raiseEpoch: async (epoch) => {
+      hello.epoch = epoch;
+      await ask(usable(), { op: "hello", protocol: PROTOCOL_VERSION, ...hello }, answers.hello, repeats);
     },
     exec: async (request, options = {}) => execute(usable(), request, options),
     attach: async (request, options = {}) => attach(usable(), request, options),

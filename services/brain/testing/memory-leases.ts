@@ -8,6 +8,15 @@ export class MemoryLeases {
     return { acquire: async (session) => this.#acquire(session, holder) };
   }
 
+  /** Waits until the session is free and takes it. */
+  async take(session: string, holder: string): Promise<Lease> {
+    for (;;) {
+      const lease = this.#acquire(session, holder);
+      if (lease !== undefined) return lease;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
   holderOf(session: string): string | undefined {
     return this.#held.get(session)?.holder;
   }

@@ -116,12 +116,17 @@ function neverYet(): PromiseWithResolvers<never> {
   return lost;
 }
 
-function peerLink(peer: SandboxPeer, epoch: number): SandboxLink {
+function peerLink(peer: SandboxPeer, firstEpoch: number): SandboxLink {
+  let epoch = firstEpoch;
   const receive = <Value>(op: string, answer: () => Promise<Value> | Value, callId?: string) =>
     peer.receive(callId === undefined ? { op, epoch } : { op, epoch, callId }, answer);
   return {
     sandboxId: peer.sandboxId,
     ready: (withinMs) => ready(peer, withinMs, () => receive("hello", () => ({ bootId: peer.bootId }))),
+    raiseEpoch: (newer) => {
+      epoch = newer;
+      return receive("hello", () => undefined);
+    },
     exec: (request, options) => receive("exec", () => exec(peer, request, options), request.callId),
     attach: (request, options) => receive("attach", () => attach(peer, request, options), request.callId),
     stop: (callId, graceMs) =>

@@ -164,10 +164,14 @@ export class World {
   }
 
   /** Writes what a brain that died left behind: an open turn whose calls were started and never answered. */
-  async leaveOpenCalls(session: string, ...tools: Array<{ callId: string; tool: string; input: Json }>): Promise<void> {
-    const { messageId } = (await this.first(session, "MessagePosted")).data;
+  async leaveOpenCalls(
+    session: string,
+    epoch: number,
+    ...tools: Array<{ callId: string; tool: string; input: Json }>
+  ): Promise<void> {
+    const { messageId } = (await this.first(session, "MessagePosted", -1)).data;
     const { sandboxId } = (await this.first(session, "SandboxJoined")).data;
-    const turn = { turnId: "trn_dead", epoch: 1 };
+    const turn = { turnId: `trn_dead${epoch}`, epoch };
     const content = tools.map((call): ReplyPart => ({ type: "tool-call", modelCallId: call.callId, ...call }));
     const usage = { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 };
     const reply = { replyId: "rpl_dead", model: "script", content, usage, costUsd: 0, requestMs: 0 };

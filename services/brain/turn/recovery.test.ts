@@ -60,13 +60,29 @@ describe("taking a turn over", () => {
     expect(ops(peer, "exec").map(({ epoch }) => epoch)).to.deep.equal([1, 2]);
   });
 
+  it("asks on a new link, also when it still has one from a turn of its own", async () => {
+    world = new World();
+    const id = await world.createSession();
+    await world.startBrain("brain-a");
+    await world.post(id, "$ echo mine");
+    await world.first(id, "TurnEnded");
+    const peer = await world.peerOf(id);
+    const lease = await world.leases.take(id, "brain-z");
+    await world.post(id, "Go on");
+    await world.leaveOpenCalls(id, 2, bash("echo never"));
+    await lease.release();
+    expect((await world.first(id, "ToolNotRun")).data.reason).to.equal("never_seen");
+    await world.first(id, "TurnEnded", 1);
+    expect(ops(peer, "attach").map(({ epoch }) => epoch)).to.deep.equal([3]);
+  });
+
   it("takes over the handle of a background command that goes on", async () => {
     const { id, peer } = await session();
     const call = { callId: newId("call"), tool: "bash", input: { command: "sleep 1000", background: true } };
     const link = peer.openLink({ sandboxId: peer.sandboxId, role: "brain", epoch: 1 });
     const request = { callId: call.callId, command: "sleep 1000", timeoutMs: 60_000, background: true };
     await link.exec({ ...request, excerpt: { headBytes: 10, tailBytes: 10 } });
-    await world.leaveOpenCalls(id, call);
+    await world.leaveOpenCalls(id, 1, call);
     await world.startBrain();
     const { outcome } = (await world.first(id, "ToolDone")).data;
     expect(outcome).to.deep.equal({ status: "background", handle: call.callId });
@@ -74,7 +90,7 @@ describe("taking a turn over", () => {
 
   it("C24: says that a call which never arrived did not run", async () => {
     const { id, peer } = await session();
-    await world.leaveOpenCalls(id, bash("echo hello"));
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
     await world.startBrain();
     expect((await world.first(id, "ToolNotRun")).data.reason).to.equal("never_seen");
     await world.first(id, "TurnEnded");
@@ -88,7 +104,7 @@ describe("taking a turn over", () => {
     const request = { callId: ran.callId, command: "echo ran", timeoutMs: 5_000, background: false };
     await link.exec({ ...request, excerpt: { headBytes: 100, tailBytes: 100 } });
     const read = { callId: newId("call"), tool: "read", input: { path: "a" } };
-    await world.leaveOpenCalls(id, ran, bash("echo never"), read);
+    await world.leaveOpenCalls(id, 1, ran, bash("echo never"), read);
     await world.startBrain();
     await world.first(id, "TurnEnded");
     const events = await world.events(id);
@@ -101,7 +117,7 @@ describe("taking a turn over", () => {
 
   it("reports unknown when the sandbox does not answer in time", async () => {
     const { id, peer } = await session({ recovery: { reattachMs: 50 } });
-    await world.leaveOpenCalls(id, bash("echo hello"));
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
     peer.goOffline();
     await world.startBrain();
     expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("sandbox_unreachable");
@@ -111,7 +127,7 @@ describe("taking a turn over", () => {
 
   it("reports unknown without asking when recovery.reattach is off", async () => {
     const { id, peer } = await session({ recovery: { reattach: false } });
-    await world.leaveOpenCalls(id, bash("echo hello"));
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
     await world.startBrain();
     expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("taken_over");
     await world.first(id, "TurnEnded");
@@ -120,7 +136,7 @@ describe("taking a turn over", () => {
 
   it("reports unknown when the call's sandbox is not up any more", async () => {
     const { id, peer } = await session();
-    await world.leaveOpenCalls(id, bash("echo hello"));
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
     const sandbox = { sandboxId: peer.sandboxId, generation: 1 };
     await world.append("scheduler", id, { type: "SandboxStopped", data: { ...sandbox, reason: "crash" } });
     await world.startBrain();
@@ -134,7 +150,7 @@ describe("taking a turn over", () => {
     const excerpt = { headBytes: 10, tailBytes: 10 };
     const request = { callId: call.callId, command: "sleep 1000", timeoutMs: 60_000, background: false, excerpt };
     const ended = link.exec(request);
-    await world.leaveOpenCalls(id, call);
+    await world.leaveOpenCalls(id, 1, call);
     await world.interrupt(id);
     await world.startBrain();
     expect((await world.first(id, "TurnEnded")).data.reason).to.equal("interrupted");

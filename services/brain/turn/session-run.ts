@@ -18,6 +18,7 @@ import { openToolbox, type Toolbox } from "../tools/toolbox.ts";
 import { Abandoned, type TurnContext } from "./context.ts";
 import { openTurnLive } from "./live.ts";
 import { runTurn } from "./turn.ts";
+import type { WarmLinks } from "./warm-links.ts";
 import { Workplace } from "./workplace.ts";
 
 export type TurnDependencies = Readonly<{
@@ -26,6 +27,7 @@ export type TurnDependencies = Readonly<{
   live: LivePublisher;
   models: Models;
   tools: Toolboxes;
+  warmLinks: WarmLinks;
   config: PistisConfig;
   /** Unique to this process. */
   brain: string;
@@ -117,6 +119,7 @@ async function turn(
     epoch,
     openLink,
     config,
+    warm: dependencies.warmLinks.take(record.session),
     signal: AbortSignal.any([signals.abandon, halt.signal, over.signal]),
     onWait: (what) => live.progress("sandbox", what),
     onLeftover: (callId, error) => log.warn({ session: record.session, callId, err: error }, "a call was not stopped"),
@@ -129,7 +132,8 @@ async function turn(
   } finally {
     unwatch();
     over.abort(new Abandoned("The turn is over"));
-    await workplace.close();
+    const warm = await workplace.close(record.state.status === "idle" && !signals.abandon.aborted);
+    if (warm !== undefined) dependencies.warmLinks.keep(record.session, warm);
   }
 }
 

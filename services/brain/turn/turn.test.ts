@@ -2,6 +2,7 @@ import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { Retryable } from "#shared/errors/errors.ts";
 import type { Ledger } from "#shared/ledger/ledger.ts";
+import type { OpenLink } from "#shared/sandbox-link/link.ts";
 import { World } from "../testing/world.ts";
 
 /** A command that says when it runs and ends when the file `go` appears, so that no test has to guess a time. */
@@ -234,6 +235,24 @@ describe("a turn", () => {
       data: { sandboxId, generation: 1, commit: null, branch: null, bundleBytes: 0, shallow: false, durationMs: 1 },
     });
     expect((await world.first(session, "ToolDone")).data.text).to.contain("/repo");
+  });
+
+  it("keeps the link to the sandbox for the next turn, under that turn's epoch", async () => {
+    world = new World();
+    let opened = 0;
+    const openLink: OpenLink = (request) => {
+      opened++;
+      return world.openLink(request);
+    };
+    await world.startBrain("brain-a", { openLink });
+    const session = await world.createSession();
+    for (const turn of [0, 1, 2]) {
+      await world.post(session, "$ true");
+      await world.first(session, "TurnEnded", turn);
+    }
+    const execs = (await world.peerOf(session)).received.filter(({ op }) => op === "exec");
+    expect(execs.map(({ epoch }) => epoch)).to.deep.equal([1, 2, 3]);
+    expect(opened).to.equal(1);
   });
 
   it("C20: closes a call as unknown when the sandbox is lost, asks for help and goes on in the new one", async () => {

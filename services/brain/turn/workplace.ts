@@ -7,10 +7,17 @@ import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-li
 import { type Workplace as Place, workplaceOf } from "../session/questions.ts";
 import { type SessionRecord, until } from "../session/record.ts";
 import { working } from "./context.ts";
+import type { SandboxBoot, WarmLink } from "./warm-links.ts";
 
 export type Bench = Readonly<{ link: SandboxLink; sandboxId: string }>;
 type Ready = Extract<Place, { status: "ready" }>;
-type Opened = { readonly place: Ready; readonly link: SandboxLink; answered: boolean };
+type Opened = {
+  readonly place: SandboxBoot;
+  readonly link: SandboxLink;
+  answered: boolean;
+  /** It still works under an earlier turn's epoch. */
+  isWarm: boolean;
+};
 
 const LEFTOVER_GRACE_MS = 1_000;
 
@@ -19,6 +26,8 @@ type Dependencies = Readonly<{
   epoch: number;
   openLink: OpenLink;
   config: PistisConfig;
+  /** A link of the session's last turn. */
+  warm: WarmLink | undefined;
   /** Aborts when the turn does not need the sandbox any more. */
   signal: AbortSignal;
   onWait: (what: string) => void;
@@ -34,6 +43,8 @@ export class Workplace {
 
   constructor(dependencies: Dependencies) {
     this.#dependencies = dependencies;
+    const { warm } = dependencies;
+    if (warm !== undefined) this.#open = { place: warm.boot, link: warm.link, answered: false, isWarm: true };
   }
 
   /** The sandbox if commands can leave this instant. */
@@ -66,19 +77,25 @@ export class Workplace {
     const { sandbox } = working(this.#dependencies.record.state);
     if (sandbox.status !== "up") return undefined;
     const { sandboxId, bootId, generation } = sandbox;
-    return this.#linkTo({ status: "ready", sandboxId, bootId, generation }).link;
+    // A turn between that link's and this one belonged to another brain: it starts from nothing.
+    if (this.#open?.isWarm) this.#letGo(this.#open);
+    return this.#linkTo({ sandboxId, bootId, generation }).link;
   }
 
-  async close(): Promise<void> {
+  /** Answers with the link if it can serve the next turn and is to be kept; otherwise it is closed. */
+  async close(keeps: boolean): Promise<WarmLink | undefined> {
     const open = this.#open;
     this.#open = undefined;
-    await Promise.all([open?.link.close(), ...this.#outdated]);
+    const warm = keeps && open?.answered ? { boot: open.place, link: open.link } : undefined;
+    await Promise.all([warm === undefined ? open?.link.close() : undefined, ...this.#outdated]);
+    return warm;
   }
 
   async #prepare(): Promise<Bench> {
     for (;;) {
       const place = await this.#usable();
       const open = this.#linkTo(place);
+      if (open.isWarm && !(await this.#raised(open))) continue;
       if (await this.#answers(open.link, this.#dependencies.config.recovery.reattachMs)) {
         this.#stopLeftovers(open.link);
         open.answered = true;
@@ -125,12 +142,31 @@ export class Workplace {
     }
   }
 
-  #linkTo(place: Ready): Opened {
+  #linkTo({ sandboxId, generation, bootId }: SandboxBoot): Opened {
+    const place = { sandboxId, generation, bootId };
     if (this.#open !== undefined && isSame(this.#open.place, place)) return this.#open;
-    if (this.#open !== undefined) this.#outdated.push(this.#open.link.close());
+    if (this.#open !== undefined) this.#letGo(this.#open);
     const { epoch, openLink } = this.#dependencies;
-    this.#open = { place, link: openLink({ sandboxId: place.sandboxId, role: "brain", epoch }), answered: false };
+    this.#open = { place, link: openLink({ sandboxId, role: "brain", epoch }), answered: false, isWarm: false };
     return this.#open;
+  }
+
+  /** Takes a warm link over for this turn; one that is broken is let go, and a new one is dialled. */
+  async #raised(open: Opened): Promise<boolean> {
+    try {
+      await unlessAborted(open.link.raiseEpoch(this.#dependencies.epoch), this.#dependencies.signal);
+      open.isWarm = false;
+      return true;
+    } catch (error) {
+      if (!(error instanceof SandboxLost)) throw error;
+      this.#letGo(open);
+      return false;
+    }
+  }
+
+  #letGo(open: Opened): void {
+    this.#outdated.push(open.link.close());
+    if (this.#open === open) this.#open = undefined;
   }
 
   async #answers(link: SandboxLink, withinMs: number): Promise<boolean> {
@@ -177,7 +213,7 @@ export class Workplace {
   }
 }
 
-function isSame(one: Ready, other: Ready): boolean {
+function isSame(one: SandboxBoot, other: SandboxBoot): boolean {
   return one.sandboxId === other.sandboxId && one.generation === other.generation && one.bootId === other.bootId;
 }
 

@@ -37,6 +37,7 @@ export function folderSandbox(workspace: string): FolderSandbox {
     readFile: () => unused("readFile"),
     editFile: () => unused("editFile"),
     listFiles: () => unused("listFiles"),
+    raiseEpoch: () => unused("raiseEpoch"),
     searchFiles: () => unused("searchFiles"),
   };
   return { link, commands, before };
