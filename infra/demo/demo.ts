@@ -6,10 +6,19 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { z } from "zod";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const PISTIS = join(ROOT, "services", "cli", "pistis");
-const TASK = join(import.meta.dirname, "task.md");
+const TASK = resolve(process.argv[2] ?? join(import.meta.dirname, "task.md"));
+const CAPTURED_BYTES_MAX = 64 * 1024 * 1024;
+
+/** What this needs of a ledger message. */
+const toolDone = z.object({
+  events: z.array(
+    z.object({ data: z.object({ outcome: z.object({ status: z.string(), exitCode: z.number().optional() }) }) }),
+  ),
+});
 
 type Step = Readonly<{ name: string; ms: number; exitCode: number }>;
 
@@ -28,6 +37,7 @@ async function main(): Promise<number> {
     try {
       heading("3. The task: pistis run --script infra/demo/task.md --repo .");
       steps.push(await step("run", ["run", "--script", TASK, "--repo", ROOT, "--state", state]));
+      steps.push(await everyCallSucceeded(state));
       heading("4. The sessions: pistis sessions");
       steps.push(await step("sessions", ["sessions", "--state", state]));
       heading("5. The ledger, every step of it: pistis events");
@@ -78,6 +88,24 @@ async function step(name: string, args: readonly string[]): Promise<Step> {
   return { name, ms: performance.now() - startedAt, exitCode: typeof exitCode === "number" ? exitCode : 1 };
 }
 
+/** A turn is completed although a command in it failed: what became of each call stands in the ledger. */
+async function everyCallSucceeded(state: string): Promise<Step> {
+  const startedAt = performance.now();
+  const args = ["events", "--type", "ToolDone", "--json", "--state", state];
+  const lines = execFileSync(PISTIS, args, { cwd: ROOT, encoding: "utf8", maxBuffer: CAPTURED_BYTES_MAX })
+    .trim()
+    .split("\n");
+  const outcomes = lines
+    .flatMap((line) => (line === "" ? [] : toolDone.parse(JSON.parse(line)).events))
+    .map(({ data }) => data.outcome);
+  const good = outcomes.filter(
+    ({ status, exitCode = 0 }) => (status === "exited" || status === "ok") && exitCode === 0,
+  );
+  console.log(`\n${good.length} of ${outcomes.length} calls succeeded`);
+  const all = outcomes.length > 0 && good.length === outcomes.length;
+  return { name: "every call succeeded", ms: performance.now() - startedAt, exitCode: all ? 0 : 1 };
+}
+
 /** Resolves when the server says where it listens. */
 async function startDev(state: string, config: string, steps: Step[]): Promise<ChildProcess> {
   const startedAt = performance.now();
@@ -115,7 +143,7 @@ function summary(steps: readonly Step[]): number {
   heading("Summary");
   for (const { name, ms, exitCode } of steps) {
     console.log(
-      `  ${name.padEnd(18)} ${(ms / 1_000).toFixed(2).padStart(7)} s   ${exitCode === 0 ? "ok" : `FAILED (${exitCode})`}`,
+      `  ${name.padEnd(22)} ${(ms / 1_000).toFixed(2).padStart(7)} s   ${exitCode === 0 ? "ok" : `FAILED (${exitCode})`}`,
     );
   }
   console.log(
@@ -126,4 +154,6 @@ function summary(steps: readonly Step[]): number {
   return failed(steps) ? 1 : 0;
 }
 
+// Ctrl-C reaches the commands too, which stop in order; this then cleans up after them.
+process.on("SIGINT", () => console.log("interrupted"));
 process.exitCode = await main();

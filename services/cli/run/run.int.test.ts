@@ -26,6 +26,9 @@ describe("pistis run", function () {
 
     before(async () => {
       folder = await newFolder();
+      const broken = { api: "openai-compatible", model: "none", baseUrl: "http://127.0.0.1:1/v1" };
+      const config = { models: { broken }, limits: { modelRetriesMax: 0 } };
+      await writeFile(join(folder.path, "pistis.json"), JSON.stringify(config));
       dev = await folder.dev();
     });
     after(async () => {
@@ -46,6 +49,12 @@ describe("pistis run", function () {
       expect(out).to.contain("repository copied in: main at").and.to.contain("  of the repository\n");
       expect(out).to.contain("✓ turn completed").and.to.contain("changed by write and edit: new.txt");
       expect(out).to.not.contain("\u001b");
+    });
+
+    it("ends with the exit code 1 and the reason when the turn fails", async () => {
+      const { exitCode, out } = await folder.run(["run", "hello", "--model", "broken"]);
+      expect(exitCode).to.equal(1);
+      expect(out).to.contain("✗ turn failed: ");
     });
 
     it("takes a script from a file", async () => {
