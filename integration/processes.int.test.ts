@@ -2,18 +2,36 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "chai";
+import { interruptTurn } from "#services/cli/client/api.ts";
 import { openTestSession } from "./testing/running-install.ts";
 import { openServiceProcesses, type ProcessName, type ServiceProcesses } from "./testing/service-processes.ts";
+
+function brainOf(name = ""): ProcessName {
+  return name.startsWith("brain-1-") ? "brain-1" : "brain-2";
+}
 
 describe("services as processes", function () {
   this.timeout(120_000);
   let install: ServiceProcesses;
 
   before(async () => {
-    install = await openServiceProcesses();
+    install = await openServiceProcesses({
+      config: {
+        models: { claude: { api: "anthropic", model: "any", apiKey: "${TEST_MODEL_KEY}" } },
+        git: { credentials: [{ host: "git.invalid", token: "${TEST_GIT_TOKEN}" }] },
+      },
+      environments: { brain: { TEST_MODEL_KEY: "of-the-brain" }, publisher: { TEST_GIT_TOKEN: "of-the-publisher" } },
+    });
     await install.startAll();
   });
-  after(() => install.close());
+  after(() => install?.close());
+
+  async function failureOf(start: Promise<void>): Promise<string> {
+    return start.then(
+      () => "It started",
+      (error: Error) => error.message,
+    );
+  }
 
   async function turn(text: string): Promise<string> {
     const session = await openTestSession(install.server);
@@ -49,21 +67,38 @@ describe("services as processes", function () {
     expect(await holders("PISTIS_RELAY_KEY")).to.not.include.members(["projector.env", "provider-local.env"]);
   });
 
-  it("goes on with the other brain when one is killed in a turn", async () => {
+  it("goes on with the other brain when one is killed between turns", async () => {
     const session = await openTestSession(install.server);
-    await session.post("$ echo one\n$ echo two");
+    await session.post("$ echo one");
     await session.event("TurnEnded");
-    await install.kill("brain-1");
-    await session.post("$ echo three");
-    const ended = await session.event("TurnEnded", 2);
-    expect(ended.reason).to.equal("completed");
+    const first = brainOf(session.seen("TurnStarted")[0]?.brain);
+    await install.kill(first);
+    await session.post("$ echo two");
+    expect((await session.event("TurnEnded", 2)).reason).to.equal("completed");
     await session.close();
-    await install.start("brain-1");
+    await install.start(first);
   });
 
   it("comes back when nats-server and PostgreSQL are killed and started", async () => {
     await Promise.all([install.restart("nats-server"), install.restart("postgres")]);
     expect(await turn("$ echo after")).to.contain("after");
+  });
+
+  it("takes over when a brain hangs in a turn, and fences the one that wakes up", async () => {
+    const session = await openTestSession(install.server);
+    await session.post("$ echo begun; sleep 1000\n$ echo never");
+    await session.liveOutput((output) => output.includes("begun"));
+    const name = brainOf(session.seen("TurnStarted")[0]?.brain);
+    install.pause(name);
+    await session.event("TurnTakenOver");
+    install.resume(name);
+    await interruptTurn(install.server, session.id);
+    expect((await session.event("TurnEnded")).reason).to.equal("interrupted");
+    await session.post("$ echo after");
+    expect((await session.event("TurnEnded", 2)).reason).to.equal("completed");
+    expect(session.seen("TurnTakenOver")).to.have.length(1);
+    expect(session.seen("ToolStarted")).to.have.length(2);
+    await session.close();
   });
 
   const services: ProcessName[] = ["gateway", "brain-1", "brain-2", "relay", "scheduler", "publisher", "projector"];
@@ -76,17 +111,35 @@ describe("services as processes", function () {
     });
   }
 
+  it("lets go of a turn at SIGTERM, and the other brain goes on with it at once", async () => {
+    const session = await openTestSession(install.server);
+    await session.post("$ echo begun; sleep 1000");
+    await session.liveOutput((output) => output.includes("begun"));
+    const first = brainOf(session.seen("TurnStarted")[0]?.brain);
+    expect(await install.kill(first, "SIGTERM")).to.deep.equal({ code: 0, signal: null });
+    const { brain } = await session.event("TurnTakenOver");
+    expect(brainOf(brain)).to.not.equal(first);
+    await interruptTurn(install.server, session.id);
+    await session.event("TurnEnded");
+    await session.close();
+    await install.start(first);
+  });
+
   it("completes a turn after all of them were stopped and started", async () => {
     expect(await turn("$ echo again")).to.contain("again");
     expect(install.deaths).to.deep.equal([]);
   });
 
+  it("needs the keys of pistis.json in no other process than the one that uses them", async () => {
+    await install.kill("brain-2", "SIGTERM");
+    const failed = await failureOf(install.start("brain-2", { environment: { TEST_MODEL_KEY: "" } }));
+    expect(failed).to.contain("models.claude.apiKey");
+    await install.start("brain-2");
+  });
+
   it("refuses to start without its variables and says which and how to get them", async () => {
     await install.kill("relay", "SIGTERM");
-    const failed = await install.start("relay", { environment: { PISTIS_LOG_LEVEL: "loud" } }).then(
-      () => "started",
-      (error: Error) => error.message,
-    );
+    const failed = await failureOf(install.start("relay", { environment: { PISTIS_LOG_LEVEL: "loud" } }));
     expect(failed).to.contain("PISTIS_LOG_LEVEL").and.to.contain("next: `pistis relay --help`");
     await install.start("relay");
   });

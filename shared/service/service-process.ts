@@ -77,21 +77,39 @@ export async function runService(service: ServiceProcess, host: Host): Promise<n
     const { url } = await service.open(host.environment, resources);
     host.out(`ready ${service.name}${url === undefined ? "" : ` ${url}`}\n`);
     await stop.promise;
-    await within(STOP_MS_MAX, resources.close());
-    return 0;
+    return await closed(service, host, resources);
   } catch (error) {
-    report(service, host, error);
-    await within(STOP_MS_MAX, resources.close()).catch((closing: unknown) => report(service, host, closing));
+    report(service, host, error, "See what was logged before, and that `pistis setup` ran for this NATS and database");
+    await closed(service, host, resources);
     return 1;
   } finally {
     stopListening();
   }
 }
 
-function report({ command }: ServiceProcess, { err }: Host, error: unknown): void {
-  const { code, message, next } = failureOf(error);
-  err(`${command}: ${message} (${code})\n`);
-  err(`  next: ${next ?? "See what was logged before, and that `pistis setup` ran for this NATS and database"}\n`);
+async function closed(service: ServiceProcess, host: Host, resources: Resources): Promise<number> {
+  try {
+    await within(STOP_MS_MAX, resources.close());
+    return 0;
+  } catch (error) {
+    const next = "Nothing is lost: what it could not finish is taken up by another one, or at the next start";
+    report(service, host, error, next);
+    return 1;
+  }
+}
+
+function report({ command }: ServiceProcess, { err }: Host, error: unknown, advice: string): void {
+  const { code, next } = failureOf(error);
+  err(`${command}: ${reasonsOf(error).join(": ")} (${code})\n  next: ${next ?? advice}\n`);
+}
+
+/** What failed and why, from the outside in. */
+function reasonsOf(error: unknown): string[] {
+  const { message } = failureOf(error);
+  if (error instanceof AggregateError)
+    return [message, error.errors.map((part) => reasonsOf(part).join(": ")).join("; ")];
+  if (error instanceof Error && error.cause !== undefined) return [message, ...reasonsOf(error.cause)];
+  return [message];
 }
 
 async function within(timeMs: number, work: Promise<void>): Promise<void> {
