@@ -132,7 +132,10 @@ function hashInputs(target: Target): string {
     if (!statSync(join(ROOT, file)).isFile() || /\.test\.ts$|\.md$|^services\/pistisd\/testing\//.test(file)) continue;
     hash.update(`${file}\0`).update(readFileSync(join(ROOT, file)));
   }
-  return hash.update(readFileSync(join(SOURCE, ENTRY))).update(JSON.stringify(target)).digest("hex");
+  return hash
+    .update(readFileSync(join(SOURCE, ENTRY)))
+    .update(JSON.stringify(target))
+    .digest("hex");
 }
 
 function notices(): string {
