@@ -68,9 +68,13 @@ export function copyScript({ source, mirror: { target, shallow }, bundle }: Copy
   ].join("\n");
 }
 
-/** Packs are indexed with little memory (C93); refs are named as after a clone. */
+/**
+ * Packs are indexed with little memory (C93); refs are named as after a clone. Nothing is synced to the disk: the files
+ * checked out would not be either, and a machine that loses power loses the sandbox's latest work in any case.
+ */
 function unpackScript(target: Exclude<Mirror["target"], { kind: "empty" }>): string[] {
-  const frugal = "-c pack.threads=1 -c core.bigFileThreshold=16m -c core.deltaBaseCacheLimit=32m -c gc.auto=0";
+  const frugal =
+    "-c pack.threads=1 -c core.bigFileThreshold=16m -c core.deltaBaseCacheLimit=32m -c core.fsync=none -c gc.auto=0";
   const specs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*", "+refs/pistis/*:refs/pistis/*"];
   const checkout =
     target.kind === "commit"
