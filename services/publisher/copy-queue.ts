@@ -4,6 +4,7 @@ import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { failureOf } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
+import { newId } from "#shared/ids/ids.ts";
 import type { Log } from "#shared/service/log.ts";
 
 const RETRY_MS = 5_000;
@@ -24,7 +25,8 @@ export type CopyQueueOptions = Readonly<{
 }>;
 
 type Queue = CopyQueueOptions & {
-  waiting: Set<string>;
+  /** With the names of their notes. */
+  waiting: Map<string, readonly string[]>;
   running: Map<string, Promise<void>>;
   stop: AbortController;
 };
@@ -32,15 +34,16 @@ type Queue = CopyQueueOptions & {
 /** Goes on with what an earlier process left. */
 export async function openCopyQueue(options: CopyQueueOptions): Promise<CopyQueue> {
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
-  const queue: Queue = { ...options, waiting: new Set(), running: new Map(), stop: new AbortController() };
-  for (const session of await readdir(options.folder)) queue.waiting.add(session);
+  const queue: Queue = { ...options, waiting: new Map(), running: new Map(), stop: new AbortController() };
+  for (const name of await readdir(options.folder)) want(queue, name.split(".")[0] ?? name, [name]);
   startNext(queue);
   return {
     async add(session) {
       step("publisher.copy.noting");
-      await note(join(options.folder, session));
+      const name = `${session}.${newId("task")}`;
+      await note(join(options.folder, name));
       step("publisher.copy.noted");
-      queue.waiting.add(session);
+      want(queue, session, [name]);
       startNext(queue);
     },
     async close() {
@@ -48,6 +51,10 @@ export async function openCopyQueue(options: CopyQueueOptions): Promise<CopyQueu
       await Promise.all(queue.running.values());
     },
   };
+}
+
+function want(queue: Queue, session: string, notes: readonly string[]): void {
+  queue.waiting.set(session, [...(queue.waiting.get(session) ?? []), ...notes]);
 }
 
 async function note(path: string): Promise<void> {
@@ -60,22 +67,22 @@ async function note(path: string): Promise<void> {
 }
 
 function startNext(queue: Queue): void {
-  for (const session of queue.waiting) {
+  for (const [session, notes] of queue.waiting) {
     if (queue.stop.signal.aborted || queue.running.size >= queue.copiesMax) return;
     if (queue.running.has(session)) continue;
     queue.waiting.delete(session);
-    queue.running.set(session, runOne(queue, session));
+    queue.running.set(session, runOne(queue, session, notes));
   }
 }
 
-async function runOne(queue: Queue, session: string): Promise<void> {
+async function runOne(queue: Queue, session: string, notes: readonly string[]): Promise<void> {
   const { work, stop, folder } = queue;
   try {
     await work(session, stop.signal);
-    // Added once more meanwhile: the note is that one's.
-    if (!queue.waiting.has(session)) await rm(join(folder, session), { force: true });
+    // What was added meanwhile has a note of its own.
+    for (const name of notes) await rm(join(folder, name), { force: true });
   } catch (error) {
-    if (!stop.signal.aborted) retryLater(queue, session, error);
+    if (!stop.signal.aborted) retryLater(queue, session, notes, error);
   } finally {
     queue.running.delete(session);
     startNext(queue);
@@ -83,10 +90,10 @@ async function runOne(queue: Queue, session: string): Promise<void> {
 }
 
 /** The work records its own failures, so what comes here is ours: the ledger does not answer. */
-function retryLater(queue: Queue, session: string, error: unknown): void {
+function retryLater(queue: Queue, session: string, notes: readonly string[], error: unknown): void {
   queue.log.error({ session, failure: failureOf(error), retryMs: RETRY_MS }, "A copy could not be recorded");
   const retry = () => {
-    queue.waiting.add(session);
+    want(queue, session, notes);
     startNext(queue);
   };
   setTimeout(retry, RETRY_MS).unref();

@@ -95,6 +95,11 @@ async function attempt(
 ): Promise<RepositoryCommand> {
   const { openLink, live, log, git, locks, config } = publishing;
   const link = openLink({ sandboxId: sandbox.sandboxId, role: "service" });
+  // What waits for the sandbox ends when the publisher stops.
+  const hangUp = () => {
+    link.close().catch((error: unknown) => log.warn({ session, failure: failureOf(error) }, "A link did not close"));
+  };
+  signal.addEventListener("abort", hangUp, { once: true });
   try {
     const progress = openProgress(live, session);
     const copy = await copyRepository({ git, config, locks, repository, link, progress, signal });
@@ -105,6 +110,7 @@ async function attempt(
     if (!signal.aborted) log.warn({ session, ...sandbox, failure }, "The repository could not be copied");
     return { type: "RecordFailure", sandbox, failure };
   } finally {
+    signal.removeEventListener("abort", hangUp);
     await link.close();
   }
 }
