@@ -1,8 +1,13 @@
 // Every service as a process of its own, as `docker-compose.yml` and the Helm chart run them.
-import { readdir, readFile, stat } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { expect } from "chai";
+import { z } from "zod";
 import { interruptTurn } from "#services/cli/client/api.ts";
+import { untilGone } from "./testing/processes/process-tree.ts";
 import { openTestSession } from "./testing/running-install.ts";
 import { openServiceProcesses, type ProcessName, type ServiceProcesses } from "./testing/service-processes.ts";
 
@@ -33,10 +38,10 @@ describe("services as processes", function () {
     );
   }
 
-  async function turn(text: string): Promise<string> {
+  async function turn(message: string): Promise<string> {
     const session = await openTestSession(install.server);
     try {
-      await session.post(text);
+      await session.post(message);
       const { reason } = await session.event("TurnEnded");
       expect(reason).to.equal("completed");
       return session
@@ -142,5 +147,19 @@ describe("services as processes", function () {
     const failed = await failureOf(install.start("relay", { environment: { PISTIS_LOG_LEVEL: "loud" } }));
     expect(failed).to.contain("PISTIS_LOG_LEVEL").and.to.contain("next: `pistis relay --help`");
     await install.start("relay");
+  });
+});
+
+describe("an install of processes", function () {
+  this.timeout(120_000);
+
+  it("leaves no process behind when the tests themselves are killed, not even a paused one", async () => {
+    const program = join(import.meta.dirname, "testing", "processes", "abandoned-install.ts");
+    const child = spawn(process.execPath, [program], { stdio: ["ignore", "pipe", "inherit"] });
+    const [out, [, signal]] = await Promise.all([text(child.stdout), once(child, "exit")]);
+    expect(signal).to.equal("SIGKILL");
+    const { pids, folder } = z.object({ pids: z.array(z.number()).min(4), folder: z.string() }).parse(JSON.parse(out));
+    await untilGone(pids);
+    await rm(folder, { recursive: true, force: true });
   });
 });

@@ -25,6 +25,8 @@ const SERVICES = ["relay", "provider-local", "scheduler", "projector", "publishe
 /** These have neither a port nor a folder of their own, so one machine can run several. */
 type Replicated = "brain" | "scheduler" | "projector";
 
+const STOP_MS_MAX = 10_000;
+
 export type ProcessName = "nats-server" | "postgres" | (typeof SERVICES)[number] | `${Replicated}-${number}`;
 
 export type ServiceProcessesOptions = Readonly<{
@@ -232,7 +234,10 @@ function resume(install: Install, name: ProcessName): void {
 async function close(install: Install): Promise<void> {
   const { slots, place } = install;
   const provider = slots.get("provider-local")?.running;
-  if (provider !== undefined && isAlive(provider.pid)) await kill(install, "provider-local", "SIGTERM");
+  if (provider !== undefined && isAlive(provider.pid)) {
+    const patience = setTimeout(() => provider.signal("SIGKILL"), STOP_MS_MAX);
+    await kill(install, "provider-local", "SIGTERM").finally(() => clearTimeout(patience));
+  }
   const left = [...slots].filter(([, { running }]) => running !== undefined);
   await Promise.all(left.map(([name]) => kill(install, name)));
   await rm(place.folder, { recursive: true, force: true });

@@ -1,4 +1,5 @@
 // Signals to a process and all that it started, and knowing when they are gone. Linux: it reads /proc.
+import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -18,6 +19,13 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   } catch (error) {
     if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
   }
+}
+
+/** Kills the process and its children when this process dies, also while they are stopped. Returns how to let go. */
+export function guardTree(pid: number): () => void {
+  const script = 'cat >/dev/null; kill -KILL $(cat "/proc/$0/task/$0/children") "$0"';
+  const guard = spawn("sh", ["-c", script, String(pid)], { stdio: ["pipe", "ignore", "ignore"], detached: true });
+  return () => guard.kill("SIGKILL");
 }
 
 /** A zombie counts as gone. */

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { findNatsServer } from "#shared/embedded/find-nats-server.ts";
 import { startPostgres } from "#shared/embedded/postgres.ts";
 import { silentLog } from "#shared/service/log.ts";
-import { signal, treeOf, untilGone } from "./process-tree.ts";
+import { guardTree, signal, treeOf, untilGone } from "./process-tree.ts";
 import { type Exit, type Lines, launch, type Running } from "./program.ts";
 
 const MAIN = resolve(import.meta.dirname, "../../../services/cli/main.ts");
@@ -89,15 +89,20 @@ export async function launchPostgres(place: Place): Promise<Running & { url: str
     withParent: true,
   });
   const { promise: exited, resolve: end } = Promise.withResolvers<Exit>();
-  const all = new Set<number>();
+  const letGo = guardTree(pid);
+  let dying: readonly number[] = [];
   const send = (name: NodeJS.Signals) => {
-    for (const member of treeOf(pid)) all.add(member);
+    const all = treeOf(pid);
+    if (name !== "SIGSTOP" && name !== "SIGCONT") dying = all;
     // An orderly stop is the postmaster's own affair. Its SIGTERM would wait for every client to leave by itself.
     if (name === "SIGTERM" || name === "SIGINT") signal(pid, "SIGINT");
     else for (const member of all) signal(member, name);
   };
   void untilGone([pid])
-    .then(() => untilGone([...all]))
-    .then(() => end({ code: null, signal: null }));
+    .then(() => untilGone(dying))
+    .then(() => {
+      letGo();
+      end({ code: null, signal: null });
+    });
   return { pid, url, ready: Promise.resolve(), exited, signal: send };
 }

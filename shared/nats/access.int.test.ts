@@ -1,0 +1,43 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "chai";
+import { memoryBlobs } from "#shared/blobs/memory.ts";
+import { startNatsServer } from "#shared/embedded/nats-server.ts";
+import { failureOf } from "#shared/errors/errors.ts";
+import { silentLog } from "#shared/service/log.ts";
+import { Resources } from "#shared/service/resources.ts";
+import { openLedgerAndFeed, openNats } from "./access.ts";
+import { newNatsKeys } from "./keys.ts";
+import { prepareNats } from "./setup.ts";
+
+describe("a service's way to the ledger", () => {
+  const resources = new Resources();
+  after(() => resources.close());
+
+  it("is refused before set-up and with another number of shards, with what to do", async () => {
+    const stateDir = await mkdtemp(join(tmpdir(), "pistis-access-"));
+    resources.add("folder", stateDir, (folder) => rm(folder, { recursive: true, force: true }));
+    const keys = newNatsKeys();
+    const server = await startNatsServer({ stateDir, keys, shards: 2, log: silentLog });
+    resources.add("server", server, ({ close }) => close());
+    const as = (user: "brain" | "setup" | "edge-setup") =>
+      openNats({ url: server.url, seed: keys[user].seed }, user, resources);
+    const nats = await as("brain");
+    const open = (shards: number) =>
+      openLedgerAndFeed({ nats, writer: "brain", shards, blobs: memoryBlobs(), mirror, log: silentLog });
+    const refusal = (shards: number) =>
+      open(shards).then(
+        () => undefined,
+        (error: unknown) => failureOf(error),
+      );
+    expect((await refusal(2))?.code).to.equal("ledger_missing");
+    await prepareNats({ core: await as("setup"), edge: await as("edge-setup"), shards: 2 });
+    expect(await refusal(2)).to.equal(undefined);
+    const fixed = await refusal(3);
+    expect(fixed?.code).to.equal("ledger_shards_fixed");
+    expect(fixed?.next).to.contain("ledger.shards");
+  });
+});
+
+const mirror = { read: async () => [] };
