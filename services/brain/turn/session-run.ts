@@ -122,6 +122,7 @@ async function turn(
     warm: dependencies.warmLinks.take(record.session),
     signal: AbortSignal.any([signals.abandon, halt.signal, over.signal]),
     onWait: (what) => live.progress("sandbox", what),
+    onNotRaised: (error) => log.warn({ session: record.session, err: error }, "the sandbox did not take the epoch"),
     onLeftover: (callId, error) => log.warn({ session: record.session, callId, err: error }, "a call was not stopped"),
   });
   const tools = dependencies.tools[owned.repository === undefined ? WORKSPACE : REPOSITORY_FOLDER];

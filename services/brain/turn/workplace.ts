@@ -20,6 +20,8 @@ type Opened = {
 };
 
 const LEFTOVER_GRACE_MS = 1_000;
+/** A warm link that is not connected within this time is not worth waiting for. */
+const WARM_READY_MS = 1_000;
 
 type Dependencies = Readonly<{
   record: SessionRecord;
@@ -31,6 +33,8 @@ type Dependencies = Readonly<{
   /** Aborts when the turn does not need the sandbox any more. */
   signal: AbortSignal;
   onWait: (what: string) => void;
+  /** The sandbox did not take the turn's epoch; its answer to the next request says what that means. */
+  onNotRaised: (error: unknown) => void;
   /** A call of an earlier turn could not be told to stop. */
   onLeftover: (callId: string, error: unknown) => void;
 }>;
@@ -151,14 +155,23 @@ export class Workplace {
     return this.#open;
   }
 
-  /** Takes a warm link over for this turn; one that is broken is let go, and a new one is dialled. */
+  /**
+   * Takes a warm link over for this turn; false when it is no use any more, whatever became of it meanwhile. The
+   * answer to the epoch is not waited for: pistisd serves a connection in order, so whatever follows is judged under
+   * the new one, and a connection that is made anew says that one at once.
+   */
   async #raised(open: Opened): Promise<boolean> {
+    const { epoch, signal, onNotRaised } = this.#dependencies;
+    open.isWarm = false;
+    open.link.raiseEpoch(epoch).catch((error: unknown) => {
+      open.answered = false;
+      onNotRaised(error);
+    });
     try {
-      await unlessAborted(open.link.raiseEpoch(this.#dependencies.epoch), this.#dependencies.signal);
-      open.isWarm = false;
+      await unlessAborted(open.link.ready(WARM_READY_MS), signal);
       return true;
     } catch (error) {
-      if (!(error instanceof SandboxLost)) throw error;
+      if (signal.aborted) throw error;
       this.#letGo(open);
       return false;
     }
