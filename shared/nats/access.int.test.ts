@@ -2,14 +2,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { memoryBlobs } from "#shared/blobs/memory.ts";
 import { startNatsServer } from "#shared/embedded/nats-server.ts";
 import { failureOf } from "#shared/errors/errors.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
-import { openLedgerAndFeed, openNats } from "./access.ts";
+import { openNats } from "./access.ts";
 import { newNatsKeys } from "./keys.ts";
-import { prepareNats } from "./setup.ts";
+import { prepareNats, requireLedger } from "./setup.ts";
 
 describe("a service's way to the ledger", () => {
   const resources = new Resources();
@@ -24,10 +23,8 @@ describe("a service's way to the ledger", () => {
     const as = (user: "brain" | "setup" | "edge-setup") =>
       openNats({ url: server.url, seed: keys[user].seed }, user, resources);
     const nats = await as("brain");
-    const open = (shards: number) =>
-      openLedgerAndFeed({ nats, writer: "brain", shards, blobs: memoryBlobs(), mirror, log: silentLog });
     const refusal = (shards: number) =>
-      open(shards).then(
+      requireLedger(nats, shards).then(
         () => undefined,
         (error: unknown) => failureOf(error),
       );
@@ -39,5 +36,3 @@ describe("a service's way to the ledger", () => {
     expect(fixed?.next).to.contain("ledger.shards");
   });
 });
-
-const mirror = { read: async () => [] };

@@ -105,7 +105,9 @@ function report({ command }: ServiceProcess, { err }: Host, error: unknown, advi
 
 /** What failed and why, from the outside in. */
 function reasonsOf(error: unknown): string[] {
-  const { message } = failureOf(error);
+  const { code, message } = failureOf(error);
+  // Our own errors say it all.
+  if (code !== "internal") return [message];
   if (error instanceof AggregateError)
     return [message, error.errors.map((part) => reasonsOf(part).join(": ")).join("; ")];
   if (error instanceof Error && error.cause !== undefined) return [message, ...reasonsOf(error.cause)];

@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { readConfigPart } from "#shared/config/read-config.ts";
-import { openDatabase } from "#shared/database/database.ts";
 import { migrate } from "#shared/database/migrate.ts";
+import { openReachableDatabase } from "#shared/database/migrated.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { readVariables, variables } from "#shared/service/environment.ts";
 import { type Context, folderOf, STATE_OPTION } from "../context.ts";
@@ -89,7 +89,7 @@ function relayUrlIn({ relay }: PistisConfig): string {
 }
 
 async function migrateAt(url: string): Promise<void> {
-  const database = await openDatabase(url);
+  const database = await openReachableDatabase(url);
   try {
     await migrate(database);
   } finally {
