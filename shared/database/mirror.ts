@@ -1,8 +1,9 @@
 // The mirror: every ledger message as it is stored, in order, as far as the projector has come.
 import { z } from "zod";
 import type { StoredMessage } from "#shared/ledger/codec.ts";
-import type { MirrorReader } from "#shared/ledger/mirror.ts";
+import type { Mirror } from "#shared/ledger/mirror.ts";
 import type { Connection, Database } from "./database.ts";
+import { mirrorScan } from "./mirror-scan.ts";
 
 const rows = z.array(z.object({ sequence: z.coerce.number().int(), message: z.instanceof(Uint8Array) }));
 
@@ -10,8 +11,9 @@ const sessions = z.array(z.object({ session: z.string() }));
 
 const columns = "select sequence, message from ledger_message";
 
-export function mirrorReader(database: Database): MirrorReader {
+export function mirrorReader(database: Database): Mirror {
   return {
+    ...mirrorScan(database),
     read: (session, afterSequence) =>
       query(database.pool, "mirror-read", `${columns} where session = $1 and sequence > $2 order by sequence`, [
         session,

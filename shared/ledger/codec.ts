@@ -85,6 +85,23 @@ export async function decodeMessage(stored: StoredMessage, blobs: Blobs): Promis
   };
 }
 
+/** What a message says of itself, whatever its events are: for what checks and restores copies of the ledger. */
+export type MessageHead = Readonly<{
+  id: string;
+  session: string;
+  prev: string;
+  hash: string;
+  /** As in the header `Pistis-Types`. */
+  types: string;
+}>;
+
+/** Throws a Fatal: `message_unreadable`, and what Blobs.get throws for events that are kept in a blob. */
+export async function readHead(stored: StoredMessage, blobs: Blobs): Promise<MessageHead> {
+  const { id, session, prev, events } = readEnvelope(stored);
+  const listed = Array.isArray(events) ? events : await eventsFromBlob(stored, events, blobs);
+  return { id, session, prev, hash: sha256(stored.bytes), types: typesText(listed.map(({ type }) => type)) };
+}
+
 function storedForm(writer: Writer, events: readonly PistisEvent[]): StoredEvent[] {
   if (events.length === 0) throw new Fatal("event_invalid", "An append holds at least one event");
   return events.map((event) => {
@@ -177,5 +194,9 @@ function reasonOf(error: unknown): string {
 
 /** For the header `Pistis-Types`, by which people and tools pick messages without reading them. */
 export function eventTypes({ events }: Pick<LedgerMessage, "events">): string {
-  return [...new Set(events.map(({ type }) => type))].join(",");
+  return typesText(events.map(({ type }) => type));
+}
+
+function typesText(types: readonly string[]): string {
+  return [...new Set(types)].join(",");
 }

@@ -2,13 +2,14 @@
 import type { Writer } from "#schemas/ledger/event.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
-import type { MirrorReader } from "#shared/ledger/mirror.ts";
+import type { Mirror } from "#shared/ledger/mirror.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { connectNats, type NatsConnection } from "./connection.ts";
 import type { NatsUser } from "./keys.ts";
 import { openLedgerFeed } from "./ledger/jetstream-feed.ts";
 import { openLedger } from "./ledger/jetstream-ledger.ts";
+import { requireWhole, standingOf } from "./ledger/standing.ts";
 import { requireLedger } from "./setup.ts";
 
 export type NatsAccess = Readonly<{ url: string; seed: string }>;
@@ -27,16 +28,26 @@ export async function openNats(
 
 /**
  * The ledger for one writer and the feed that it reacts to and follows, on one connection. Throws Refusals
- * `ledger_missing` and `ledger_shards_fixed` where set-up was not here, or for another number of shards.
+ * `ledger_missing` and `ledger_shards_fixed` where set-up was not here, or for another number of shards;
+ * `ledger_behind_mirror` and `ledger_diverged` when the ledger has lost what PostgreSQL still has.
  */
 export async function openLedgerAndFeed(options: {
   nats: NatsConnection;
   writer: Writer;
   shards: number;
   blobs: Blobs;
-  mirror: MirrorReader;
+  mirror: Mirror;
   log: Log;
 }): Promise<{ ledger: Ledger; feed: LedgerFeed }> {
   await requireLedger(options.nats, options.shards);
+  await requireWholeLedger(options);
   return { ledger: openLedger(options), feed: openLedgerFeed(options) };
+}
+
+/** Whoever appends asks this first: what is written after a loss takes the place of what could be put back. */
+export async function requireWholeLedger(options: { nats: NatsConnection; mirror: Mirror; log: Log }): Promise<void> {
+  const standing = await standingOf(options.nats, options.mirror);
+  if (standing.status !== "whole")
+    options.log.error({ ...standing }, "THE LEDGER HAS LOST MESSAGES: nothing is started");
+  requireWhole(standing);
 }

@@ -12,6 +12,7 @@ export type Pulled = StoredMessage &
     /** Messages that wait behind this one. */
     pending: number;
     subject: string;
+    messageId: string;
     ackSubject: string;
   }>;
 
@@ -138,5 +139,6 @@ function messageOf(message: Msg): Arrival {
     return { type: "ended", code: 0, description: `No JetStream delivery: ${ackSubject}`, missing: 1 };
   }
   const { data: bytes, subject } = message;
-  return { type: "message", message: { sequence, delivery, pending, bytes, subject, ackSubject } };
+  const messageId = message.headers?.get("Nats-Msg-Id") ?? "";
+  return { type: "message", message: { sequence, delivery, pending, bytes, subject, messageId, ackSubject } };
 }

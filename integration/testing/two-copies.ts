@@ -1,0 +1,108 @@
+// A nats-server whose store can be taken back to an older copy, and a database that the projector fills from it.
+import { cp, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startProjector } from "#services/projector/projector.ts";
+import type { Blobs } from "#shared/blobs/blobs.ts";
+import { memoryBlobs } from "#shared/blobs/memory.ts";
+import { type Database, openDatabase } from "#shared/database/database.ts";
+import { migrate } from "#shared/database/migrate.ts";
+import { mirrorReader } from "#shared/database/mirror.ts";
+import { type NatsServer, startNatsServer } from "#shared/embedded/nats-server.ts";
+import type { Ledger } from "#shared/ledger/ledger.ts";
+import type { Mirror } from "#shared/ledger/mirror.ts";
+import { connectNats, type NatsConnection } from "#shared/nats/connection.ts";
+import { type NatsUser, newNatsKeys } from "#shared/nats/keys.ts";
+import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
+import { openLedger } from "#shared/nats/ledger/jetstream-ledger.ts";
+import { lastSequence } from "#shared/nats/ledger/standing.ts";
+import { prepareNats } from "#shared/nats/setup.ts";
+import { silentLog } from "#shared/service/log.ts";
+import { Resources } from "#shared/service/resources.ts";
+import { testDatabase } from "#shared/testing/postgres.ts";
+
+const SHARDS = 2;
+
+export type TwoCopies = Readonly<{
+  shards: number;
+  database: Database;
+  mirror: Mirror;
+  blobs: Blobs;
+  connect: (user: NatsUser) => Promise<NatsConnection>;
+  /** For the writer gateway. */
+  ledger: () => Promise<Ledger>;
+  /** Runs the projector until the mirror has come to the ledger's end. */
+  project: () => Promise<void>;
+  /** Stops the server, does this to its store, and starts it again. */
+  whileStopped: (change: (store: string) => Promise<void>) => Promise<void>;
+  /** Keeps the store as it is now, under this name. */
+  keep: (name: string) => Promise<void>;
+  /** Puts back the store of that name: what was written since is lost. */
+  rollBack: (name: string) => Promise<void>;
+  close: () => Promise<void>;
+}>;
+
+export async function openTwoCopies(): Promise<TwoCopies> {
+  const resources = new Resources();
+  const stateDir = resources.add("folder", await mkdtemp(join(tmpdir(), "pistis-copies-")), (folder) =>
+    rm(folder, { recursive: true, force: true }),
+  );
+  const keys = newNatsKeys();
+  const start = () => startNatsServer({ stateDir, keys, shards: SHARDS, log: silentLog });
+  let server: NatsServer = await start();
+  resources.add("nats-server", undefined, () => server.close());
+  const open = new Set<NatsConnection>();
+  const connect = async (user: NatsUser) => {
+    const connection = await connectNats({ url: server.url, user, seed: keys[user].seed, name: `test ${user}` });
+    open.add(connection);
+    return connection;
+  };
+  const disconnect = async () => {
+    await Promise.all([...open].map((connection) => connection.close()));
+    open.clear();
+  };
+  resources.add("connections", undefined, disconnect);
+  const prepare = async () =>
+    prepareNats({ core: await connect("setup"), edge: await connect("edge-setup"), shards: SHARDS });
+  await prepare();
+  const { url, close: dropDatabase } = await testDatabase();
+  resources.add("database", undefined, dropDatabase);
+  const database = resources.add("database pool", await openDatabase(url), (opened) => opened.close());
+  await migrate(database);
+  const store = join(stateDir, "jetstream");
+  const whileStopped: TwoCopies["whileStopped"] = async (change) => {
+    await disconnect();
+    await server.close();
+    await change(store);
+    server = await start();
+    await prepare();
+  };
+  const aside = (name: string) => join(stateDir, `kept-${name}`);
+  const blobs = memoryBlobs();
+  return {
+    shards: SHARDS,
+    database,
+    mirror: mirrorReader(database),
+    blobs,
+    connect,
+    ledger: async () => openLedger({ nats: await connect("gateway"), writer: "gateway", shards: SHARDS, blobs }),
+    project: async () => project(await connect("projector"), database, blobs),
+    whileStopped,
+    keep: (name) => whileStopped((folder) => cp(folder, aside(name), { recursive: true })),
+    rollBack: (name) =>
+      whileStopped(async (folder) => {
+        await rm(folder, { recursive: true });
+        await cp(aside(name), folder, { recursive: true });
+      }),
+    close: () => resources.close(),
+  };
+}
+
+async function project(nats: NatsConnection, database: Database, blobs: Blobs): Promise<void> {
+  const feed = openLedgerFeed({ nats, shards: SHARDS, blobs, log: silentLog });
+  const projector = await startProjector({ feed, database, shards: SHARDS, log: silentLog });
+  const end = await lastSequence(nats);
+  const mirror = mirrorReader(database);
+  while ((await mirror.countAfter(0)) < end) await new Promise(setImmediate);
+  await projector.close();
+}
