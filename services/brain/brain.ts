@@ -16,7 +16,7 @@ import { WarmLinks } from "./turn/warm-links.ts";
 
 /** Name of the brain's durable consumers. */
 export const BRAIN_CONSUMER = "brain";
-export const TAKE_OVER_EVERY_MS = 2_000;
+export const TAKE_OVER_EVERY_MS = 500;
 
 export type BrainDependencies = Readonly<{
   /** Opened for the writer `brain`. */
