@@ -3,12 +3,15 @@ import type { Context } from "./context.ts";
 import { addDev } from "./dev/dev.ts";
 import { addDoctor } from "./doctor/doctor.ts";
 import { addEvents } from "./events/events.ts";
+import { addLedger } from "./ledger/ledger.ts";
 import { addNatsConfig } from "./nats-config/nats-config.ts";
+import { addProjections } from "./projections/projections.ts";
 import { addRun } from "./run/run.ts";
 import { addServices } from "./service/service.ts";
 import { addSetup } from "./service/setup.ts";
 import { addAttach } from "./sessions/attach.ts";
 import { addEnd, addSessions, addStop } from "./sessions/sessions.ts";
+import { addStatus } from "./status/status.ts";
 
 const ABOUT = `
 Environment:
@@ -42,6 +45,9 @@ export function newProgram(context: Context, version: string, finish: (exitCode:
   addEnd(program, context);
   addEvents(program, context);
   addDoctor(program, context, finish);
+  addStatus(program, context, finish);
+  addLedger(program, context, finish);
+  addProjections(program, context, finish);
   addNatsConfig(program, context);
   addSetup(program, context);
   addServices(program, context, finish);

@@ -12,6 +12,7 @@ import { memoryLedger } from "#shared/ledger/memory.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { testDatabase } from "#shared/testing/postgres.ts";
 import { applyBatch } from "./apply.ts";
+import { checkReadModels } from "./check.ts";
 import { startProjector } from "./projector.ts";
 import { rebuildReadModels } from "./rebuild.ts";
 
@@ -179,6 +180,24 @@ describe("the projector", () => {
     );
     expect(outcome).to.equal("refused");
     expect(await tables()).to.deep.equal(before);
+  });
+
+  it("checks the read models without changing them, and names the first row that differs", async () => {
+    await applyBatch(fresh(), await someSessions());
+    const check = () => checkReadModels({ database, blobs: memoryBlobs(), shards: SHARDS });
+    expect(await check()).to.deep.equal({ messages: 9, rows: 3, difference: undefined });
+    await database.pool.query("update session_overview set title = 'wrong' where id in ('ses_b', 'ses_c')");
+    const before = await tables();
+    const { difference } = await check();
+    expect(difference).to.deep.include({ table: "session_overview", key: "ses_b" });
+    expect(difference?.stored).to.include({ title: "wrong" });
+    expect(difference?.rebuilt).to.include({ title: "session b" });
+    await database.pool.query("delete from session_overview where id = 'ses_a'");
+    expect((await check()).difference).to.deep.include({ key: "ses_a", stored: null });
+    await database.pool.query("update applied_sequence set sequence = sequence + 1");
+    await rebuildReadModels({ database, blobs: memoryBlobs(), shards: SHARDS });
+    expect((await check()).difference).to.equal(undefined);
+    expect((await tables()).mirror).to.deep.equal(before.mirror);
   });
 
   it("C136: pages through the sessions, the one written to last first, each once", async () => {

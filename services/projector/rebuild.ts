@@ -15,7 +15,13 @@ import { marksOf } from "./apply.ts";
 const SESSIONS_PAGE = 200;
 const MESSAGES_PAGE = 500;
 
-type Rebuild = Readonly<{ database: Database; blobs: Blobs; shards: number }>;
+export type Rebuild = Readonly<{
+  database: Database;
+  blobs: Blobs;
+  shards: number;
+  /** Hears how many messages were replayed so far. */
+  onProgress?: (messages: number) => void;
+}>;
 
 /**
  * Resolves with the number of messages that were replayed.
@@ -40,13 +46,17 @@ export async function rebuildReadModels(rebuild: Rebuild): Promise<{ messages: n
   }
 }
 
-async function replayAll(rebuild: Rebuild, connection: PoolClient): Promise<number> {
+/** Into the tables that the connection sees under their names. Resolves with the number of messages. */
+export async function replayAll(rebuild: Rebuild, connection: PoolClient): Promise<number> {
   let count = 0;
   for (let after = ""; ; ) {
     const sessions = await mirroredSessions(connection, after, SESSIONS_PAGE);
     const last = sessions.at(-1);
     if (last === undefined) return count;
-    for (const session of sessions) count += await replay(rebuild, connection, session);
+    for (const session of sessions) {
+      count += await replay(rebuild, connection, session);
+      rebuild.onProgress?.(count);
+    }
     after = last;
   }
 }

@@ -72,13 +72,21 @@ export async function startInstall(
       log,
     };
     const { url } = await startServices(parts, steps, resources);
-    await writeServerFile(folder, url);
+    await writeServerFile(folder, { url, natsUrl: base.nats.url, ...embeddedDatabase(base.databaseUrl, environment) });
     resources.add("server file", folder, removeServerFile);
     return { url, adminToken: secrets.adminToken, fresh, died: base.died, close: () => resources.close() };
   } catch (error) {
     await resources.close();
     throw error;
   }
+}
+
+/** One of your own is named by the environment again: its address may hold a password that is not ours to keep. */
+function embeddedDatabase(url: string, environment: Context["environment"]): { databaseUrl?: string } {
+  if (environment["DATABASE_URL"]) return {};
+  const address = new URL(url);
+  address.password = "";
+  return { databaseUrl: address.href };
 }
 
 function withPorts(config: ServiceParts["config"], port: number | undefined): ServiceParts["config"] {

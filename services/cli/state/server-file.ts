@@ -3,10 +3,18 @@ import { rm } from "node:fs/promises";
 import { z } from "zod";
 import { readIfThere, type StateFolder, writePrivateFile } from "./state-folder.ts";
 
-const serverFile = z.object({ url: z.url({ protocol: /^https?$/ }), pid: z.number().int().positive() });
+const serverFile = z.object({
+  url: z.url({ protocol: /^https?$/ }),
+  pid: z.number().int().positive(),
+  natsUrl: z.url({ protocol: /^(nats|tls)$/ }).optional(),
+  databaseUrl: z.url({ protocol: /^postgres(ql)?$/ }).optional(),
+});
 
-export async function writeServerFile(folder: StateFolder, url: string): Promise<void> {
-  await writePrivateFile(folder.server, JSON.stringify({ url, pid: process.pid }));
+/** What runs on the folder. `databaseUrl` is of the embedded one alone, and without its password. */
+export type RunningServer = Readonly<Pick<z.output<typeof serverFile>, "url" | "natsUrl" | "databaseUrl">>;
+
+export async function writeServerFile(folder: StateFolder, running: RunningServer): Promise<void> {
+  await writePrivateFile(folder.server, JSON.stringify({ ...running, pid: process.pid }));
 }
 
 export async function removeServerFile(folder: StateFolder): Promise<void> {
@@ -15,10 +23,15 @@ export async function removeServerFile(folder: StateFolder): Promise<void> {
 
 /** The address that was written last. A server that was killed leaves it behind: ask there before you trust it. */
 export async function readServerFile(folder: StateFolder): Promise<string | undefined> {
+  return (await readRunning(folder))?.url;
+}
+
+/** The same with where its NATS and database are. */
+export async function readRunning(folder: StateFolder): Promise<RunningServer | undefined> {
   const text = await readIfThere(folder.server);
   if (text === undefined) return undefined;
   try {
-    return serverFile.parse(JSON.parse(text)).url;
+    return serverFile.parse(JSON.parse(text));
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof z.ZodError) return undefined;
     throw error;

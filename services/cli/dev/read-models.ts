@@ -1,0 +1,3 @@
+// What the command line may do with the projector's work.
+export { checkReadModels, type ProjectionCheck } from "#services/projector/check.ts";
+export { rebuildReadModels } from "#services/projector/rebuild.ts";
