@@ -35,6 +35,12 @@ describe("pistis doctor", function () {
     expect(out).to.not.contain("secret");
   });
 
+  it("says what a local sandbox isolates on this machine, and what it does not", async () => {
+    const { out } = await folder.run(["doctor"]);
+    expect(out).to.match(/isolates here:\n {2}- Own user, process, mount, network/);
+    expect(out).to.match(/and does not:\n {2}- It shares this machine's kernel/);
+  });
+
   it("works from any folder and through a link, whatever Node is on the PATH", async () => {
     const { exitCode, out } = await folder.run(["--version"], { PATH: "/usr/bin:/bin" });
     expect(out).to.match(/^\d+\.\d+\.\d+\n$/);

@@ -1,6 +1,7 @@
 // `pistis doctor`: what is missing on this machine and how to get it.
 import type { Command } from "commander";
 import { type Context, folderOf, STATE_OPTION } from "../context.ts";
+import { type Isolation, isolationHere } from "../dev/check-sandboxes.ts";
 import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
 import type { Style } from "../terminal/terminal.ts";
 import { shownLine } from "../terminal/untrusted.ts";
@@ -24,9 +25,11 @@ export function addDoctor(program: Command, context: Context, finish: (exitCode:
     .option(...STATE_OPTION)
     .addHelpText("after", "\nExamples:\n  $ pistis doctor\n  $ pistis doctor --json")
     .action(async (options: Options) => {
-      const checks = await runChecks(context, options);
+      const [checks, isolation] = await Promise.all([runChecks(context, options), isolationHere()]);
       context.terminal.out(
-        options.json ? `${JSON.stringify({ checks }, undefined, 2)}\n` : checksText(context, checks),
+        options.json
+          ? `${JSON.stringify({ checks, isolation }, undefined, 2)}\n`
+          : checksText(context, checks) + isolationText(isolation),
       );
       finish(checks.some(({ status }) => status === "missing") ? EXIT_FAILED : EXIT_OK);
     });
@@ -47,6 +50,11 @@ function runChecks(context: Context, options: Options): Promise<Check[]> {
     checkState(folder, environment),
     checkSpace(folder),
   ]);
+}
+
+export function isolationText({ holds, doesNotHold }: Isolation): string {
+  const listed = (lines: readonly string[]) => lines.map((line) => `  - ${line}\n`).join("");
+  return `\nA local sandbox isolates here:\n${listed(holds)}and does not:\n${listed(doesNotHold)}`;
 }
 
 export function checksText({ terminal }: Pick<Context, "terminal">, checks: readonly Check[]): string {
