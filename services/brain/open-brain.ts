@@ -5,6 +5,7 @@ import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
 import { openTurns } from "#shared/database/sessions.ts";
+import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLeases } from "#shared/nats/leases.ts";
 import { openLivePublisher } from "#shared/nats/live.ts";
@@ -19,6 +20,8 @@ export type BrainParts = Readonly<{
   nats: NatsAccess;
   database: Database;
   blobs: Blobs;
+  /** Shared by the services of one process. */
+  recent?: RecentMessages | undefined;
   relay: { url: string; key: string };
   /** For people; the host's name when absent. */
   name?: string | undefined;
@@ -27,7 +30,7 @@ export type BrainParts = Readonly<{
 
 /** Closed with `resources`. Live traffic has a connection of its own: it must not hold up the ledger's. */
 export async function openBrain(parts: BrainParts, resources: Resources): Promise<void> {
-  const { config, database, blobs, relay, log } = parts;
+  const { config, database, blobs, recent, relay, log } = parts;
   const [nats, liveNats] = await Promise.all([
     openNats(parts.nats, "brain", resources),
     openNats(parts.nats, "brain", resources, "live"),
@@ -35,7 +38,7 @@ export async function openBrain(parts: BrainParts, resources: Resources): Promis
   const { shards } = config.ledger;
   const brainName = parts.name ?? hostname();
   const brain = await startBrain({
-    ...(await openLedgerAndFeed({ nats, writer: "brain", shards, blobs, mirror: mirrorReader(database), log })),
+    ...(await openLedgerAndFeed({ nats, writer: "brain", shards, blobs, mirror: mirrorReader(database), recent, log })),
     leases: await openLeases({ nats, holder: brainName, ttlMs: LEASE_TTL_MS_DEFAULT }),
     openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),

@@ -3,6 +3,7 @@ import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
+import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLiveSubscriber } from "#shared/nats/live.ts";
 import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
@@ -17,20 +18,30 @@ export type GatewayParts = Readonly<{
   nats: NatsAccess;
   database: Database;
   blobs: Blobs;
+  /** Shared by the services of one process. */
+  recent?: RecentMessages | undefined;
   relay: { url: string; key: string };
   log: Log;
 }>;
 
 /** Closed with `resources`. Live traffic has a connection of its own: it must not hold up the ledger's. */
 export async function openGateway(parts: GatewayParts, resources: Resources): Promise<{ url: string }> {
-  const { config, adminToken, database, blobs, relay, log } = parts;
+  const { config, adminToken, database, blobs, recent, relay, log } = parts;
   const [nats, liveNats] = await Promise.all([
     openNats(parts.nats, "gateway", resources),
     openNats(parts.nats, "gateway", resources, "live"),
   ]);
   const { shards } = config.ledger;
   const gateway = await startGateway({
-    ...(await openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror: mirrorReader(database), log })),
+    ...(await openLedgerAndFeed({
+      nats,
+      writer: "gateway",
+      shards,
+      blobs,
+      mirror: mirrorReader(database),
+      recent,
+      log,
+    })),
     host: config.server.host,
     port: config.server.port,
     adminToken,

@@ -3,6 +3,7 @@ import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
+import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLivePublisher } from "#shared/nats/live.ts";
 import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
@@ -15,6 +16,8 @@ export type PublisherParts = Readonly<{
   nats: NatsAccess;
   database: Database;
   blobs: Blobs;
+  /** Shared by the services of one process. */
+  recent?: RecentMessages | undefined;
   relay: { url: string; key: string };
   /** Holds the mirrors of repositories. */
   folder: string;
@@ -23,14 +26,22 @@ export type PublisherParts = Readonly<{
 
 /** Closed with `resources`. Live traffic has a connection of its own: it must not hold up the ledger's. */
 export async function openPublisher(parts: PublisherParts, resources: Resources): Promise<void> {
-  const { config, database, blobs, relay, folder, log } = parts;
+  const { config, database, blobs, recent, relay, folder, log } = parts;
   const [nats, liveNats] = await Promise.all([
     openNats(parts.nats, "publisher", resources),
     openNats(parts.nats, "publisher", resources, "live"),
   ]);
   const { shards } = config.ledger;
   const publisher = await startPublisher({
-    ...(await openLedgerAndFeed({ nats, writer: "publisher", shards, blobs, mirror: mirrorReader(database), log })),
+    ...(await openLedgerAndFeed({
+      nats,
+      writer: "publisher",
+      shards,
+      blobs,
+      mirror: mirrorReader(database),
+      recent,
+      log,
+    })),
     openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),
     config: config.git,

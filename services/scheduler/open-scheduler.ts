@@ -3,6 +3,7 @@ import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
+import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openReportReceiver, openTaskSender, openTimerReceiver, openTimerSender } from "#shared/nats/work-queue.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -15,13 +16,15 @@ export type SchedulerParts = Readonly<{
   edgeNats: NatsAccess;
   database: Database;
   blobs: Blobs;
+  /** Shared by the services of one process. */
+  recent?: RecentMessages | undefined;
   relay: { url: string; key: string };
   log: Log;
 }>;
 
 /** Closed with `resources`. */
 export async function openScheduler(parts: SchedulerParts, resources: Resources): Promise<void> {
-  const { config, database, blobs, relay, log } = parts;
+  const { config, database, blobs, recent, relay, log } = parts;
   const [nats, edge] = await Promise.all([
     openNats(parts.nats, "scheduler", resources),
     openNats(parts.edgeNats, "edge-scheduler", resources),
@@ -29,7 +32,15 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
   const { shards } = config.ledger;
   const { image = null, memoryMiB, cpuCores, processesMax, diskMiB, startMs } = config.sandboxes;
   const scheduler = await startScheduler({
-    ...(await openLedgerAndFeed({ nats, writer: "scheduler", shards, blobs, mirror: mirrorReader(database), log })),
+    ...(await openLedgerAndFeed({
+      nats,
+      writer: "scheduler",
+      shards,
+      blobs,
+      mirror: mirrorReader(database),
+      recent,
+      log,
+    })),
     tasks: (provider) => openTaskSender({ nats: edge, provider }),
     reports: openReportReceiver({ nats: edge, log }),
     timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },

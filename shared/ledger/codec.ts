@@ -30,6 +30,8 @@ export type StoredMessage = Readonly<{ sequence: number; bytes: Uint8Array }>;
 /** The message that it will be once the stream has given it a sequence. */
 export type EncodedMessage = Omit<LedgerMessage, "sequence">;
 
+type ReadableBlobs = Pick<Blobs, "get">;
+
 export type Append = Readonly<{
   session: string;
   expected: Version;
@@ -73,7 +75,7 @@ export async function encodeMessage(writer: Writer, append: Append, blobs: Blobs
  * for a type or version without a reader, `event_invalid`, `foreign_event`, and what Blobs.get throws. Such a message
  * is parked by its consumer, never dropped.
  */
-export async function decodeMessage(stored: StoredMessage, blobs: Blobs): Promise<LedgerMessage> {
+export async function decodeMessage(stored: StoredMessage, blobs: ReadableBlobs): Promise<LedgerMessage> {
   const { envelopeVersion: _version, traceparent: _trace, events, ...head } = readEnvelope(stored);
   const listed = Array.isArray(events) ? events : await eventsFromBlob(stored, events, blobs);
   return {
@@ -96,7 +98,7 @@ export type MessageHead = Readonly<{
 }>;
 
 /** Throws a Fatal: `message_unreadable`, and what Blobs.get throws for events that are kept in a blob. */
-export async function readHead(stored: StoredMessage, blobs: Blobs): Promise<MessageHead> {
+export async function readHead(stored: StoredMessage, blobs: ReadableBlobs): Promise<MessageHead> {
   const { id, session, prev, events } = readEnvelope(stored);
   const listed = Array.isArray(events) ? events : await eventsFromBlob(stored, events, blobs);
   return { id, session, prev, hash: sha256(stored.bytes), types: typesText(listed.map(({ type }) => type)) };
@@ -153,7 +155,7 @@ function readEnvelope({ sequence, bytes }: StoredMessage) {
   }
 }
 
-async function eventsFromBlob({ sequence }: StoredMessage, ref: BlobRef, blobs: Blobs): Promise<StoredEvent[]> {
+async function eventsFromBlob({ sequence }: StoredMessage, ref: BlobRef, blobs: ReadableBlobs): Promise<StoredEvent[]> {
   const content = await blobs.get(ref.digest);
   try {
     return storedEvents.parse(parseJson(content));

@@ -3,6 +3,7 @@ import type { Writer } from "#schemas/ledger/event.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { Mirror } from "#shared/ledger/mirror.ts";
+import type { RecentMessages } from "#shared/ledger/recent.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { connectNats, type NatsConnection } from "./connection.ts";
@@ -37,6 +38,7 @@ export async function openLedgerAndFeed(options: {
   shards: number;
   blobs: Blobs;
   mirror: Mirror;
+  recent?: RecentMessages | undefined;
   log: Log;
 }): Promise<{ ledger: Ledger; feed: LedgerFeed }> {
   await requireLedger(options.nats, options.shards);

@@ -9,6 +9,7 @@ import { openRelay } from "#services/relay/open-relay.ts";
 import { openScheduler } from "#services/scheduler/open-scheduler.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
+import { RecentMessages } from "#shared/ledger/recent.ts";
 import type { NatsAccess } from "#shared/nats/access.ts";
 import type { NatsKeys, NatsUser } from "#shared/nats/keys.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -34,7 +35,7 @@ export async function startServices(parts: ServiceParts, steps: Steps, resources
   const { relay: relayFolder, relaySocketPath, sandboxes, publisher } = serviceFolders(parts.folder);
   const nats = (user: NatsUser): NatsAccess => ({ url: parts.nats.url, seed: parts.nats.keys[user].seed });
   const named = (name: string, user: NatsUser) => ({ config, nats: nats(user), log: log(name) });
-  const stored = { database, blobs };
+  const stored = { database, blobs, recent: new RecentMessages() };
   const { url } = await steps.run("relay", () => {
     const own = { key: parts.relayKey, folder: relayFolder, socketPath: relaySocketPath };
     return openRelay({ ...named("relay", "relay"), ...own }, resources);

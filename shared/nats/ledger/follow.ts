@@ -5,7 +5,6 @@ import { randomUUID } from "node:crypto";
 import { AckPolicy, DeliverPolicy, NatsError, nanos } from "nats";
 import { LEDGER_STREAM, ledgerSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
-import { decodeMessage } from "#shared/ledger/codec.ts";
 import { waited } from "#shared/ledger/delivery.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
@@ -32,9 +31,9 @@ export async function* follow(context: FeedContext, options: Follow): AsyncGener
   }
 }
 
-async function readable({ blobs, log }: FeedContext, stored: Pulled, session: string | undefined) {
+async function readable({ blobs, recent, log }: FeedContext, stored: Pulled, session: string | undefined) {
   try {
-    return await decodeMessage(stored, blobs);
+    return await recent.decode(stored, blobs);
   } catch (error) {
     if (session !== undefined || !(error instanceof Fatal)) throw error;
     const fields = { sequence: stored.sequence, subject: stored.subject, failure: failureOf(error) };

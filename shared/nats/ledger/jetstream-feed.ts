@@ -1,15 +1,24 @@
 import { Events, type NatsConnection } from "nats";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { LedgerFeed } from "#shared/ledger/ledger.ts";
+import { RecentMessages } from "#shared/ledger/recent.ts";
 import type { Log } from "#shared/service/log.ts";
 import { follow } from "./follow.ts";
 import type { Pull, Pulled } from "./pull.ts";
 import { react } from "./react.ts";
 
-export type FeedOptions = Readonly<{ nats: NatsConnection; shards: number; blobs: Blobs; log: Log }>;
+export type FeedOptions = Readonly<{
+  nats: NatsConnection;
+  shards: number;
+  blobs: Blobs;
+  /** Shared by all who read the ledger in this process. */
+  recent?: RecentMessages | undefined;
+  log: Log;
+}>;
 
 export type FeedContext = FeedOptions &
   Readonly<{
+    recent: RecentMessages;
     /** Tells the pull when the connection was lost, until it is untracked. */
     track: (pull: Pull) => Pull;
     /** Closes the pull; returns the messages that came and were not taken, or undefined when it was closed before. */
@@ -24,6 +33,7 @@ export function openLedgerFeed(options: FeedOptions): LedgerFeed {
   const pulls = new Set<Pull>();
   const context: FeedContext = {
     ...options,
+    recent: options.recent ?? new RecentMessages(),
     track: (pull) => {
       pulls.add(pull);
       return pull;

@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { JSONCodec, NatsError } from "nats";
 import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf } from "#shared/errors/errors.ts";
-import { decodeMessage, type StoredMessage } from "#shared/ledger/codec.ts";
+import type { StoredMessage } from "#shared/ledger/codec.ts";
 import { type Delivery, deliver, type Parked, parkedOf, parkUntilRecorded, waited } from "#shared/ledger/delivery.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import { ACK_WAIT_MS } from "./consumer.ts";
@@ -138,11 +138,11 @@ async function readAhead({ nats }: FeedContext, shard: number, first: Pulled, ah
 }
 
 /** What cannot be read is parked in its place, after what stands before it. */
-async function deliverStored({ blobs }: FeedContext, batch: Batch, delivery: Delivery): Promise<boolean> {
+async function deliverStored({ blobs, recent }: FeedContext, batch: Batch, delivery: Delivery): Promise<boolean> {
   let readable: LedgerMessage[] = [];
   for (const stored of batch) {
     try {
-      readable.push(await decodeMessage(stored, blobs));
+      readable.push(await recent.decode(stored, blobs));
     } catch (error) {
       if (!(error instanceof Fatal)) throw error;
       if (!(await deliver(readable, delivery))) return false;
