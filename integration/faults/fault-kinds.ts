@@ -1,0 +1,203 @@
+// The faults that happen at random moments, each with how often it is picked. A fault resolves when what it did is
+// mended and the process serves again.
+import { setTimeout as delay } from "node:timers/promises";
+import type { ProcessName } from "../testing/service-processes.ts";
+import type { Disks } from "./disks.ts";
+import { type Guest, guestsOf, signal } from "./guests.ts";
+import type { Random } from "./random.ts";
+import type { Peer, ServiceName, Stage } from "./stage.ts";
+import { ARMED_BRAIN, type StepPlan, stepNames } from "./step-plan.ts";
+
+export type FaultContext = Readonly<{
+  stage: Stage;
+  plan: StepPlan;
+  disks: Disks;
+  random: Random;
+  leaseMs: number;
+  reattachMs: number;
+  /** Processes that a fault has in hand: no other touches them. */
+  busy: Set<ProcessName>;
+  /** A brain can do nothing from this moment on. */
+  brainDown: (name: string) => void;
+}>;
+
+/** `undefined`: it could not be done now, and nothing was done. */
+export type Done = Readonly<{ kind: string; target: string }> | undefined;
+export type FaultKind = Readonly<{ weight: number; strike: (context: FaultContext) => Promise<Done> }>;
+
+const OTHER_BRAIN = "brain-2";
+const REACH_MS_MAX = 4_000;
+const LOOK_EVERY_MS = 20;
+
+/** By name; weights are relative. */
+export const FAULT_KINDS: Readonly<Record<string, FaultKind>> = {
+  "kill brain": { weight: 6, strike: (context) => kill(context, context.random.pick([ARMED_BRAIN, OTHER_BRAIN])) },
+  "kill relay": { weight: 4, strike: (context) => kill(context, "relay") },
+  "kill nats-server": { weight: 3, strike: (context) => kill(context, "nats-server") },
+  "kill postgres": { weight: 2, strike: (context) => kill(context, "postgres") },
+  "kill gateway": { weight: 2, strike: (context) => kill(context, "gateway") },
+  "kill scheduler": { weight: 2, strike: (context) => kill(context, "scheduler") },
+  "kill publisher": { weight: 1, strike: (context) => kill(context, "publisher") },
+  "kill projector": { weight: 2, strike: (context) => kill(context, "projector") },
+  "kill provider": { weight: 2, strike: (context) => kill(context, "provider-local") },
+  "stop brain": { weight: 4, strike: stopBrain },
+  "stop brain at a step": { weight: 3, strike: stopBrainAtStep },
+  "stop service": { weight: 4, strike: stopService },
+  "stop server": { weight: 2, strike: stopServer },
+  "cut network": { weight: 10, strike: cutNetwork },
+  "kill pistisd": { weight: 5, strike: killPistisd },
+  "stop pistisd": { weight: 3, strike: stopPistisd },
+  "kill sandbox": { weight: 3, strike: killSandbox },
+  "lose sandbox": { weight: 1, strike: loseSandbox },
+};
+
+export async function strikeAtRandom(context: FaultContext): Promise<Done> {
+  const { random } = context;
+  const kinds = Object.values(FAULT_KINDS);
+  let at = random.next() * kinds.reduce((sum, { weight }) => sum + weight, 0);
+  for (const { weight, strike } of kinds) {
+    at -= weight;
+    if (at < 0) return strike(context);
+  }
+  return undefined;
+}
+
+/** Takes the process in hand, unless a fault has it or it does not run. */
+async function holding({ stage, busy }: FaultContext, name: ProcessName, work: () => Promise<Done>): Promise<Done> {
+  if (busy.has(name) || stage.install.state(name) !== "running") return undefined;
+  busy.add(name);
+  try {
+    return await work();
+  } finally {
+    busy.delete(name);
+  }
+}
+
+export function kill(context: FaultContext, name: ProcessName): Promise<Done> {
+  return holding(context, name, async () => {
+    if (name.startsWith("brain")) context.brainDown(name);
+    await context.stage.restart(name, context.random.chance(0.5) ? 0 : context.random.between(50, 800));
+    return { kind: `kill ${serviceOf(name)}`, target: name };
+  });
+}
+
+async function stopped(context: FaultContext, name: ProcessName, forMs: number): Promise<Done> {
+  return holding(context, name, async () => {
+    const { install } = context.stage;
+    if (name.startsWith("brain")) context.brainDown(name);
+    install.pause(name);
+    await delay(forMs);
+    install.resume(name);
+    return { kind: `stop ${serviceOf(name)}`, target: name };
+  });
+}
+
+/** Long enough that its lease is over and another brain owns its turns when it wakes up. */
+function stopBrain(context: FaultContext): Promise<Done> {
+  const { random, leaseMs } = context;
+  return stopped(context, random.pick([ARMED_BRAIN, OTHER_BRAIN]), leaseMs + random.between(800, 2_500));
+}
+
+function stopService(context: FaultContext): Promise<Done> {
+  const { random } = context;
+  const name = random.pick(["relay", "gateway", "scheduler", "publisher", "projector", "provider-local"] as const);
+  return stopped(context, name, random.between(300, 3_000));
+}
+
+function stopServer(context: FaultContext): Promise<Done> {
+  const { random } = context;
+  return stopped(context, random.pick(["nats-server", "postgres"] as const), random.between(200, 2_000));
+}
+
+/** The brain stops itself between two effects, is deposed, and wakes up there. */
+function stopBrainAtStep(context: FaultContext): Promise<Done> {
+  return holding(context, OTHER_BRAIN, async () => {
+    const { stage, plan, random, leaseMs } = context;
+    const step = random.pick(stepNames().filter((name) => name.startsWith("brain.")));
+    plan.force(OTHER_BRAIN, `${step}:${random.between(1, 3)}:stop`);
+    context.brainDown(OTHER_BRAIN);
+    await stage.restart(OTHER_BRAIN, 0);
+    const giveUpAt = performance.now() + REACH_MS_MAX;
+    const before = stage.install.lines(OTHER_BRAIN).length;
+    while (
+      !stage.install
+        .lines(OTHER_BRAIN)
+        .slice(before)
+        .some((line) => line.endsWith(step))
+    ) {
+      if (performance.now() > giveUpAt) return { kind: "kill brain", target: OTHER_BRAIN };
+      await delay(LOOK_EVERY_MS);
+    }
+    context.brainDown(OTHER_BRAIN);
+    await delay(leaseMs + random.between(800, 2_000));
+    if (stage.install.state(OTHER_BRAIN) !== "ended") stage.install.resume(OTHER_BRAIN);
+    return { kind: "stop brain at a step", target: step };
+  });
+}
+
+async function cutNetwork({ stage, random, leaseMs }: FaultContext): Promise<Done> {
+  const service = random.pick(stage.services);
+  const own = [...(stage.cuts.get(service) ?? [])];
+  if (own.length === 0) return undefined;
+  const [peer, cut] = random.pick<(typeof own)[number]>(own);
+  const how = random.chance(0.5) ? "drop" : "freeze";
+  if (how === "drop") cut.drop();
+  else cut.freeze();
+  await delay(cutMs(random, service, peer, leaseMs));
+  cut.mend();
+  return { kind: `${how} ${serviceOf(service)}-${peer}`, target: service };
+}
+
+/** A brain's way to NATS is sometimes cut for longer than its leases last. */
+function cutMs(random: Random, service: ServiceName, peer: Peer, leaseMs: number): number {
+  if (service.startsWith("brain") && peer === "nats" && random.chance(0.4)) return leaseMs + random.between(500, 2_000);
+  return random.between(100, 3_000);
+}
+
+/** One of the sandboxes that run now. */
+function pickGuest({ stage, busy, random }: FaultContext): Guest | undefined {
+  if (busy.has("provider-local") || stage.install.state("provider-local") !== "running") return undefined;
+  const guests = guestsOf(stage.install.pid("provider-local"));
+  return guests.length === 0 ? undefined : random.pick(guests);
+}
+
+async function killPistisd(context: FaultContext): Promise<Done> {
+  const guest = pickGuest(context);
+  if (guest === undefined) return undefined;
+  signal(guest.pistisd, "SIGKILL");
+  return { kind: "kill pistisd", target: guest.sandboxId };
+}
+
+export async function stopPistisd(context: FaultContext): Promise<Done> {
+  const { random, reattachMs } = context;
+  const guest = pickGuest(context);
+  if (guest === undefined) return undefined;
+  signal(guest.pistisd, "SIGSTOP");
+  await delay(random.chance(0.5) ? random.between(200, 2_500) : reattachMs + random.between(500, 3_000));
+  signal(guest.pistisd, "SIGCONT");
+  return { kind: "stop pistisd", target: guest.sandboxId };
+}
+
+export async function killSandbox(context: FaultContext): Promise<Done> {
+  const guest = pickGuest(context);
+  if (guest === undefined) return undefined;
+  signal(guest.init, "SIGKILL");
+  return { kind: "kill sandbox", target: guest.sandboxId };
+}
+
+/** Its disk is gone when the provider comes back: only then may a new one take its place. */
+async function loseSandbox(context: FaultContext): Promise<Done> {
+  const guest = pickGuest(context);
+  if (guest === undefined) return undefined;
+  return holding(context, "provider-local", async () => {
+    const { stage, disks } = context;
+    await stage.install.kill("provider-local");
+    await disks.lose(guest.sandboxId);
+    await stage.restart("provider-local", 0);
+    return { kind: "lose sandbox", target: guest.sandboxId };
+  });
+}
+
+export function serviceOf(name: ProcessName): string {
+  return name.replace(/-(\d+|local|server)$/, (end) => (end === "-server" ? end : ""));
+}

@@ -1,0 +1,78 @@
+// The figures of a run.
+import type { EventOf } from "#schemas/ledger/event.ts";
+import { callsOf } from "./calls.ts";
+import type { Observed, ObservedMessage } from "./observed.ts";
+
+/** A brain was killed or stopped: by its name, which others of later starts may have too. */
+export type BrainDown = Readonly<{ brain: string; atMs: number }>;
+
+export type RunFigures = Readonly<{
+  messages: number;
+  turns: number;
+  calls: number;
+  unknown: number;
+  /** Of those that leave something behind: reads that were lost are simply asked for again. */
+  changingCalls: number;
+  changingUnknown: number;
+  notRun: number;
+  takeOverMs: readonly number[];
+}>;
+
+const READS = new Set(["read", "list", "search", "bash_output", "processes"]);
+
+export function figuresOf(observed: Observed, brainsDown: readonly BrainDown[]): RunFigures {
+  const calls = callsOf(observed.messages).filter(({ started }) => started !== undefined);
+  const changing = calls.filter(({ tool }) => !READS.has(tool));
+  const ended = (list: typeof calls, type: string) => list.filter(({ ends }) => ends[0]?.type === type).length;
+  const turns = observed.messages.filter(({ events }) => events.some(({ type }) => type === "TurnStarted")).length;
+  return {
+    messages: observed.messages.length,
+    turns,
+    calls: calls.length,
+    unknown: ended(calls, "ToolOutcomeUnknown"),
+    changingCalls: changing.length,
+    changingUnknown: ended(changing, "ToolOutcomeUnknown"),
+    notRun: ended(calls, "ToolNotRun"),
+    takeOverMs: takeOversOf(observed.messages, brainsDown),
+  };
+}
+
+/** From the moment in which the owner of an open turn went down until another start of a brain had taken it over. */
+function takeOversOf(messages: readonly ObservedMessage[], brainsDown: readonly BrainDown[]): number[] {
+  const bySession = Map.groupBy(messages, ({ session }) => session);
+  return [...bySession.values()].flatMap((session) => takeOversIn(session, brainsDown));
+}
+
+function takeOversIn(session: readonly ObservedMessage[], brainsDown: readonly BrainDown[]): number[] {
+  let owner: { brain: string; sinceMs: number } | undefined;
+  const times: number[] = [];
+  for (const { storedAtMs, events } of session) {
+    for (const event of events) {
+      if (event.type === "TurnTakenOver") times.push(...sinceDown(owner, storedAtMs, brainsDown));
+      if (event.type === "TurnEnded") owner = undefined;
+      if (isOwned(event)) owner = { brain: event.data.brain, sinceMs: storedAtMs };
+    }
+  }
+  return times;
+}
+
+function isOwned(event: ObservedMessage["events"][number]): event is EventOf<"TurnStarted" | "TurnTakenOver"> {
+  return event.type === "TurnStarted" || event.type === "TurnTakenOver";
+}
+
+function sinceDown(
+  owner: { brain: string; sinceMs: number } | undefined,
+  atMs: number,
+  brainsDown: readonly BrainDown[],
+): number[] {
+  if (owner === undefined) return [];
+  const down = brainsDown.find(
+    ({ brain, atMs: downMs }) => owner.brain.startsWith(`${brain}-`) && downMs >= owner.sinceMs && downMs <= atMs,
+  );
+  return down === undefined ? [] : [Math.round(atMs - down.atMs)];
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((one, other) => one - other);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
+}

@@ -1,0 +1,181 @@
+// One run of the fault injector: an install, a workload, faults, quiet, and then every check.
+import { execFileSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { serviceFolders, stateFolder } from "#services/cli/state/state-folder.ts";
+import { commit, newRepository } from "#services/publisher/testing/repositories.ts";
+import type { StepName } from "#shared/faults/steps.ts";
+import { verifyChain } from "#shared/ledger/verify.ts";
+import { LEASE_TTL_MS_DEFAULT } from "#shared/nats/setup.ts";
+import type { Death, ProcessName } from "../testing/service-processes.ts";
+import { direct, type Fault } from "./director.ts";
+import { type Disks, openDisks } from "./disks.ts";
+import type { Done, FaultContext } from "./fault-kinds.ts";
+import { type BrainDown, figuresOf, type RunFigures } from "./figures.ts";
+import { type Violation, violationsIn } from "./invariants.ts";
+import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
+import type { Observed } from "./observed.ts";
+import { openRandom } from "./random.ts";
+import { openStage, type Stage } from "./stage.ts";
+import { openStepPlan } from "./step-plan.ts";
+import { startWorkload, type Workload } from "./workload.ts";
+
+const SESSIONS = 5;
+const REATTACH_MS = 4_000;
+const QUIET_MS_MAX = 90_000;
+const GO_ON_MS_MAX = 60_000;
+const MIRROR_MS_MAX = 20_000;
+const ROOT = join(import.meta.dirname, "..", "..");
+
+export type RunOptions = Readonly<{
+  seed: number;
+  faults: number;
+  /** Whether it goes on until every named step was reached. */
+  allSteps: boolean;
+  /** Says what happens, a line each. */
+  say: (line: string) => void;
+}>;
+
+export type RunResult = Readonly<{
+  faults: readonly Fault[];
+  steps: ReadonlySet<StepName>;
+  violations: readonly (Violation | Readonly<{ of: "chain" | "mirror" | "rest"; session: string; text: string }>)[];
+  figures: RunFigures;
+  /** Services that ended by themselves, at no step. */
+  exits: readonly string[];
+}>;
+
+export async function run(options: RunOptions): Promise<RunResult> {
+  const scene = await openScene(options);
+  try {
+    await direct({ ...scene.context, ...options, ...scene, faultsMax: options.faults });
+    options.say(`${scene.faults.length} faults; now it becomes quiet`);
+    return await judge(scene, options.say);
+  } finally {
+    await scene.close();
+  }
+}
+
+type Scene = Readonly<{
+  stage: Stage;
+  workload: Workload;
+  disks: Disks;
+  context: FaultContext;
+  faults: readonly Fault[];
+  steps: ReadonlySet<StepName>;
+  brainsDown: readonly BrainDown[];
+  exits: readonly string[];
+  note: (done: Done) => void;
+  pistisdReached: (name: StepName) => void;
+  close: () => Promise<void>;
+}>;
+
+async function openScene({ seed, say }: RunOptions): Promise<Scene> {
+  execFileSync(process.execPath, [join(ROOT, "infra", "build-pistisd.ts"), "--faults"], { stdio: "ignore" });
+  const random = openRandom(seed);
+  const plan = openStepPlan(random.branch());
+  const book = openBook(say);
+  const repository = await mkdtemp(join(tmpdir(), "pistis-faults-repository-"));
+  commit(newRepository(repository), { "README.md": "A repository\n" });
+  const onDeath = (death: Death, reached: string | undefined) => {
+    if (reached === undefined) return book.exit(death);
+    if (death.name.startsWith("brain")) book.brainDown(death.name);
+    book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
+    if (death.name !== "brain-2") plan.reached(death.name as never, reached);
+  };
+  const stage = await openStage({
+    config: { recovery: { reattachMs: REATTACH_MS }, sandboxes: { startMs: 15_000 } },
+    arm: plan.arm,
+    onDeath,
+  });
+  const { install } = stage;
+  const { sandboxes } = serviceFolders(stateFolder(install.statePath, {}, install.folder));
+  const disks = openDisks(sandboxes, join(install.folder, "graveyard"));
+  const context: FaultContext = {
+    ...{ stage, plan, disks, leaseMs: LEASE_TTL_MS_DEFAULT, reattachMs: REATTACH_MS },
+    random: random.branch(),
+    busy: new Set<ProcessName>(),
+    brainDown: book.brainDown,
+  };
+  const workload = startWorkload({ server: install.server, random: random.branch(), sessions: SESSIONS, repository });
+  const steps = new Set<StepName>();
+  return {
+    ...{ stage, workload, disks, context, ...book },
+    get steps() {
+      return new Set([...steps, ...plan.hits]);
+    },
+    pistisdReached: (name) => void steps.add(name),
+    close: async () => {
+      await stage.close();
+      await rm(repository, { recursive: true, force: true });
+    },
+  };
+}
+
+function openBook(say: (line: string) => void) {
+  const faults: Fault[] = [];
+  const brainsDown: BrainDown[] = [];
+  const exits: string[] = [];
+  return {
+    faults,
+    brainsDown,
+    exits,
+    note: (done: Done) => {
+      if (done === undefined) return;
+      faults.push({ ...done, atMs: Date.now() });
+      say(`${faults.length} ${done.kind}: ${done.target}`);
+    },
+    brainDown: (brain: string) => void brainsDown.push({ brain, atMs: Date.now() }),
+    exit: ({ name, exit, lastLines }: Death) => {
+      exits.push(`${name} ended with ${exit.signal ?? exit.code}: ${lastLines.slice(-3).join(" | ")}`);
+      say(exits.at(-1) ?? "");
+    },
+  };
+}
+
+async function judge(scene: Scene, say: (line: string) => void): Promise<RunResult> {
+  const { stage, workload, context, faults, brainsDown, exits } = scene;
+  context.plan.end();
+  await stage.settled();
+  const restless = await workload.quieten(QUIET_MS_MAX).then(
+    () => [],
+    (error: Error) => [error.message],
+  );
+  const stuck = restless.length > 0 ? restless : await workload.goOn(GO_ON_MS_MAX);
+  say("quiet; reading ledger, mirror and disks");
+  const ledger = await readLedger(stage.install);
+  const messages = ledger.map(({ message }) => message);
+  const broken = await verifyChain(messages);
+  const observed = await observe(scene, ledger);
+  const violations = [
+    ...violationsIn(observed),
+    ...stuck.map((text) => ({ of: "rest" as const, session: "", text })),
+    ...(broken === undefined ? [] : [{ of: "chain" as const, session: broken.session, text: broken.reason }]),
+    ...(await mirrorAtRest(scene, ledger)).map((text) => ({ of: "mirror" as const, session: "", text })),
+  ];
+  const figures = figuresOf(observed, brainsDown);
+  return { faults, steps: scene.steps, violations, figures, exits };
+}
+
+async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[]): Promise<Observed> {
+  const deleted = ledger.flatMap(({ message: { session, events } }) =>
+    events.some(({ type }) => type === "SandboxDeleteRequested") ? [session] : [],
+  );
+  return {
+    messages: ledger.map(({ message, storedAtMs }) => ({ ...message, storedAtMs })),
+    marks: await disks.marks(),
+    files: await disks.files(),
+    withoutDisk: new Set(deleted),
+    accepted: workload.accepted,
+  };
+}
+
+/** The projector may need a moment for what was written last. */
+async function mirrorAtRest({ stage }: Scene, ledger: readonly ReadMessage[]): Promise<string[]> {
+  const giveUpAt = performance.now() + MIRROR_MS_MAX;
+  for (;;) {
+    const differences = await mirrorDifferences(stage.install, ledger);
+    if (differences.length === 0 || performance.now() > giveUpAt) return differences;
+  }
+}

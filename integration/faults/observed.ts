@@ -1,0 +1,53 @@
+// What a run left behind, as the checks of the invariants look at it.
+import type { PistisEvent, Writer } from "#schemas/ledger/event.ts";
+
+export type ObservedMessage = Readonly<{
+  id: string;
+  session: string;
+  sequence: number;
+  writer: Writer;
+  causationId: string | null;
+  /** By the server's clock, milliseconds since the epoch. */
+  storedAtMs: number;
+  events: readonly PistisEvent[];
+}>;
+
+/** A line that a command wrote on the sandbox's disk when it began and when it ended. */
+export type Mark = Readonly<{ session: string; id: string; kind: "start" | "end"; atMs: number }>;
+
+/** A file that a `write` call named, with what is in it. */
+export type WrittenFile = Readonly<{ session: string; id: string; content: string }>;
+
+export type Observed = Readonly<{
+  /** Of all sessions, in the order of the stream. */
+  messages: readonly ObservedMessage[];
+  marks: readonly Mark[];
+  files: readonly WrittenFile[];
+  /** Sessions whose disks were deleted with them: their marks are gone. */
+  withoutDisk: ReadonlySet<string>;
+  /** Messages that the gateway said it has stored. */
+  accepted: readonly Readonly<{ session: string; messageId: string }>[];
+}>;
+
+/** What ties a call to what it leaves behind: its command, or its file's content, holds the mark's id. */
+const MARK_ID = /\bmark-([0-9a-z]+-[0-9a-z-]+)\b/;
+
+export function markIdOf(input: unknown): string | undefined {
+  return MARK_ID.exec(JSON.stringify(input) ?? "")?.[1];
+}
+
+/** A command that says on disk that it began and that it ended, and tells its name. */
+export function markCommand(id: string, seconds: number): string {
+  const line = (kind: string) => `echo "${kind} mark-${id} $EPOCHREALTIME" >> /workspace/marks`;
+  return `${line("start")}; echo "out-${id}"; sleep ${seconds}; ${line("end")}`;
+}
+
+const MARK_LINE = /^(start|end) mark-(\S+) (\d+[.,]\d+)$/;
+
+export function readMarks(session: string, text: string): Mark[] {
+  return text.split("\n").flatMap((line): Mark[] => {
+    const [, kind, id = "", seconds = ""] = MARK_LINE.exec(line) ?? [];
+    if (kind !== "start" && kind !== "end") return [];
+    return [{ session, id, kind, atMs: Number(seconds.replace(",", ".")) * 1_000 }];
+  });
+}

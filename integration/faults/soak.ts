@@ -1,0 +1,49 @@
+// `npm run soak -- --faults N [--seed S] [--json FILE]`: rounds of faults, each on an install of its own, until there
+// were N. The first round goes through every named step; the others are random. Ends with 1 when anything is violated.
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { type RunResult, run } from "./injector.ts";
+import { summaryOf } from "./summary.ts";
+
+const ROUND_FAULTS = 250;
+
+const { values } = parseArgs({
+  options: {
+    faults: { type: "string", default: "10000" },
+    seed: { type: "string" },
+    json: { type: "string" },
+    verbose: { type: "boolean", default: false },
+  },
+});
+const wanted = Number(values.faults);
+const firstSeed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(values.seed);
+const startedAt = performance.now();
+const results: RunResult[] = [];
+let count = 0;
+
+for (let round = 0; count < wanted; round++) {
+  const seed = firstSeed + round;
+  process.stdout.write(`Round ${round + 1}, seed ${seed}, ${count} of ${wanted} faults done\n`);
+  const result = await run({
+    seed,
+    faults: Math.min(ROUND_FAULTS, wanted - count),
+    allSteps: round === 0,
+    say: (line) => void (values.verbose && process.stdout.write(`${line}\n`)),
+  });
+  results.push(result);
+  count += result.faults.length;
+  for (const { of, session, text } of result.violations) process.stdout.write(`VIOLATION ${of} ${session}: ${text}\n`);
+  for (const exit of result.exits) process.stdout.write(`EXIT ${exit}\n`);
+  write();
+}
+
+function write(): void {
+  const summary = {
+    ...summaryOf(results),
+    seed: firstSeed,
+    seconds: Math.round((performance.now() - startedAt) / 1_000),
+  };
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(summary, undefined, 2)}\n`);
+  process.stdout.write(`${JSON.stringify(summary)}\n`);
+  if (Object.values(summary.violations).some((violations) => violations > 0)) process.exitCode = 1;
+}

@@ -1,0 +1,212 @@
+// The install that faults are injected into: real processes, each reached over stretches of network that can be cut,
+// each started again when it ends, and each armed, as it starts, with the next step at which it is to die.
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { REACHED } from "#shared/faults/arm.ts";
+import {
+  type Death,
+  openServiceProcesses,
+  type ProcessName,
+  type ServiceProcesses,
+  type ServiceProcessesOptions,
+} from "../testing/service-processes.ts";
+import { type NetworkCut, openNetworkCut } from "./network-cut.ts";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const LOOK_EVERY_MS = 20;
+const START_AGAIN_MS = 150;
+const LAST_LINE_MS_MAX = 300;
+/** A process that cannot start because another one is down is started again so often before that is an error. */
+const STARTS_MAX = 200;
+
+/** Where a service's own stretch of network leads. */
+export type Peer = "nats" | "postgres" | "relay";
+
+export type ServiceName = Exclude<ProcessName, "nats-server" | "postgres">;
+
+export type Stage = Readonly<{
+  install: ServiceProcesses;
+  services: readonly ServiceName[];
+  /** The stretches of network between a service and what it needs. */
+  cuts: ReadonlyMap<ServiceName, ReadonlyMap<Peer, NetworkCut>>;
+  /** Kills it, if it has not died by itself just now; resolves when it serves again. */
+  restart: (name: ProcessName, downMs: number) => Promise<void>;
+  /** Resolves when everything runs and serves. */
+  settled: () => Promise<void>;
+  close: () => Promise<void>;
+}>;
+
+export type StageOptions = ServiceProcessesOptions &
+  Readonly<{
+    /** The step that this start of the service is armed with: `name[:nth][:stop]`. */
+    arm: (service: ServiceName) => string | undefined;
+    /** A service ended at its step, or by itself. Called before it is started again. */
+    onDeath: (death: Death, reached: string | undefined) => void;
+  }>;
+
+const PEERS: Readonly<Record<Peer, string>> = {
+  nats: "NATS_URL",
+  postgres: "DATABASE_URL",
+  relay: "PISTIS_RELAY_URL",
+};
+
+/** Resolves when all services serve. */
+export async function openStage(options: StageOptions): Promise<Stage> {
+  const install = await openServiceProcesses(options);
+  const services = install.names.filter(isService);
+  const environments = await cutEnvironments(install, services);
+  const closing = new AbortController();
+  const cuts = new Map([...environments].map(([name, { cuts: own }]) => [name, own]));
+  const inTurn = oneAtATime();
+  const start = (name: ProcessName) =>
+    inTurn(name, () => startUntilReady({ install, options, environments, closing }, name));
+  await Promise.all(services.map(start));
+  const supervising = supervise({ install, options, start, signal: closing.signal });
+  return {
+    install,
+    services,
+    cuts,
+    restart: async (name, downMs) => {
+      await inTurn(name, async () => {
+        if (install.state(name) !== "ended") await install.kill(name);
+        await delay(downMs);
+      });
+      await start(name);
+    },
+    settled: async () => {
+      await Promise.all(install.names.map(start));
+    },
+    close: async () => {
+      closing.abort();
+      await supervising;
+      await install.close();
+      for (const own of cuts.values()) for (const cut of own.values()) await cut.close();
+    },
+  };
+}
+
+/** What is done to one process is done in the order in which it was asked for. */
+function oneAtATime() {
+  const last = new Map<ProcessName, Promise<void>>();
+  return (name: ProcessName, work: () => Promise<void>): Promise<void> => {
+    const mine = (last.get(name) ?? Promise.resolve()).then(work);
+    last.set(
+      name,
+      mine.catch(() => undefined),
+    );
+    return mine;
+  };
+}
+
+export function isService(name: ProcessName): name is ServiceName {
+  return name !== "nats-server" && name !== "postgres";
+}
+
+type Environments = ReadonlyMap<ServiceName, { cuts: Map<Peer, NetworkCut>; variables: Record<string, string> }>;
+
+/** A file of variables wins over the environment, so what is to go through a cut is taken out of the file. */
+async function cutEnvironments(install: ServiceProcesses, services: readonly ServiceName[]): Promise<Environments> {
+  const folder = join(install.statePath, "env");
+  const values = new Map<string, Record<string, string>>();
+  for (const file of await readdir(folder)) {
+    const lines = (await readFile(join(folder, file), "utf8")).split("\n");
+    const own = lines.filter((line) => Object.values(PEERS).some((variable) => line.startsWith(`${variable}=`)));
+    values.set(file.replace(/\.env$/, ""), Object.fromEntries(own.map(splitAtEquals)));
+    await writeFile(join(folder, file), lines.filter((line) => !own.includes(line)).join("\n"));
+  }
+  const entries = services.map(async (service) => {
+    const own = values.get(service.replace(/-\d+$/, "")) ?? {};
+    return [service, await throughCuts(own)] as const;
+  });
+  return new Map(await Promise.all(entries));
+}
+
+function splitAtEquals(line: string): [string, string] {
+  const at = line.indexOf("=");
+  return [line.slice(0, at), line.slice(at + 1)];
+}
+
+async function throughCuts(own: Record<string, string>) {
+  const cuts = new Map<Peer, NetworkCut>();
+  const variables: Record<string, string> = { PISTIS_PISTISD: join(ROOT, "dist", "pistisd-faults") };
+  for (const peer of ["nats", "postgres", "relay"] as const) {
+    const value = own[PEERS[peer]];
+    if (value === undefined) continue;
+    const url = new URL(value);
+    const cut = await openNetworkCut(Number(url.port));
+    url.port = String(cut.port);
+    cuts.set(peer, cut);
+    variables[PEERS[peer]] = peer === "relay" ? url.origin : url.href;
+  }
+  return { cuts, variables };
+}
+
+type Starting = Readonly<{
+  install: ServiceProcesses;
+  options: StageOptions;
+  environments: Environments;
+  closing: AbortController;
+}>;
+
+async function startUntilReady(
+  { install, options, environments, closing }: Starting,
+  name: ProcessName,
+): Promise<void> {
+  for (let attempt = 1; !closing.signal.aborted; attempt++) {
+    if (install.state(name) === "ended") {
+      const armed = isService(name) ? options.arm(name) : undefined;
+      const variables = isService(name) ? environments.get(name)?.variables : undefined;
+      await install.launch(name, {
+        environment: { ...variables, ...(armed === undefined ? {} : { PISTIS_FAULT_STEP: armed }) },
+      });
+    }
+    const isReady = await install.ready(name).then(
+      () => true,
+      () => false,
+    );
+    if (isReady) return;
+    if (attempt === STARTS_MAX)
+      throw new Error(`${name} does not start:\n${install.lines(name).slice(-20).join("\n")}`);
+    await delay(START_AGAIN_MS);
+  }
+}
+
+type Supervising = Readonly<{
+  install: ServiceProcesses;
+  options: StageOptions;
+  start: (name: ProcessName) => Promise<void>;
+  signal: AbortSignal;
+}>;
+
+/** What ends without having been killed from here is told and started again. */
+async function supervise({ install, options, start, signal }: Supervising): Promise<void> {
+  const starting = new Set<Promise<void>>();
+  const revive = async (death: Death) => {
+    options.onDeath(death, await reachedBy(install, death));
+    await start(death.name);
+  };
+  for (let seen = 0; !signal.aborted; ) {
+    for (const death of install.deaths.slice(seen)) {
+      seen += 1;
+      const again: Promise<void> = revive(death).finally(() => starting.delete(again));
+      starting.add(again);
+    }
+    await delay(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
+  await Promise.all(starting);
+}
+
+/** The step at which it ended. Its last line may come a little after its end. */
+async function reachedBy(install: ServiceProcesses, { name, exit }: Death): Promise<string | undefined> {
+  const giveUpAt = performance.now() + LAST_LINE_MS_MAX;
+  for (;;) {
+    const line = install
+      .lines(name)
+      .slice(-3)
+      .findLast((one) => one.startsWith(REACHED));
+    if (line !== undefined) return line.slice(REACHED.length).trim();
+    if (exit.signal !== "SIGKILL" || performance.now() > giveUpAt) return undefined;
+    await delay(LOOK_EVERY_MS);
+  }
+}

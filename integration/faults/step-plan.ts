@@ -1,0 +1,83 @@
+// Which step each service is armed with when it starts: all its steps in turn, each until it was reached once.
+import { STEPS, type StepName } from "#shared/faults/steps.ts";
+import type { Random } from "./random.ts";
+import type { ServiceName } from "./stage.ts";
+
+export type StepPlan = Readonly<{
+  /** What the service is to be armed with at this start. */
+  arm: (service: ServiceName) => string | undefined;
+  /** The service ended at this step. */
+  reached: (service: ServiceName, name: string) => void;
+  /** From now on this service goes through its steps. */
+  activate: (service: ServiceName) => void;
+  /** For one start only, ahead of the plan. */
+  force: (service: ServiceName, armed: string) => void;
+  /** Puts the step that is armed now behind the others. */
+  postpone: (service: ServiceName) => void;
+  /** What the service is armed with, if it was not forced. */
+  armed: (service: ServiceName) => StepName | undefined;
+  left: (service: ServiceName) => number;
+  /** No step is armed any more at later starts. */
+  end: () => void;
+  hits: ReadonlySet<StepName>;
+}>;
+
+/** pistisd is armed by a file; it has steps of its own. */
+export const PISTISD_STEPS = stepNames().filter((name) => name.startsWith("pistisd."));
+
+/** The brain whose steps are gone through; others are killed so that it takes over. */
+export const ARMED_BRAIN = "brain-1";
+
+export function openStepPlan(random: Random): StepPlan {
+  const waiting = new Map<ServiceName, StepName[]>();
+  for (const name of random.shuffled(stepNames())) {
+    const service = serviceOf(name);
+    if (service !== undefined) waiting.set(service, [...(waiting.get(service) ?? []), name]);
+  }
+  const active = new Set<ServiceName>();
+  const forced = new Map<ServiceName, string>();
+  const hits = new Set<StepName>();
+  const armedOf = (service: ServiceName) => (active.has(service) ? waiting.get(service)?.[0] : undefined);
+  return {
+    arm: (service) => {
+      const first = forced.get(service);
+      forced.delete(service);
+      return first ?? armedOf(service);
+    },
+    reached: (service, name) => {
+      hits.add(stepNames().find((known) => known === name) ?? unknown(name));
+      waiting.set(
+        service,
+        (waiting.get(service) ?? []).filter((waitingName) => waitingName !== name),
+      );
+    },
+    activate: (service) => void active.add(service),
+    force: (service, armed) => void forced.set(service, armed),
+    postpone: (service) => {
+      const [first, ...rest] = waiting.get(service) ?? [];
+      if (first !== undefined) waiting.set(service, [...rest, first]);
+    },
+    armed: armedOf,
+    left: (service) => waiting.get(service)?.length ?? 0,
+    end: () => active.clear(),
+    hits,
+  };
+}
+
+export function stepNames(): StepName[] {
+  return Object.keys(STEPS).flatMap((name) => (Object.hasOwn(STEPS, name) ? [name as StepName] : []));
+}
+
+function serviceOf(name: StepName): ServiceName | undefined {
+  const [service = ""] = name.split(".");
+  if (service === "pistisd") return undefined;
+  if (service === "brain") return ARMED_BRAIN;
+  if (service === "provider") return "provider-local";
+  if (service === "relay" || service === "scheduler" || service === "projector") return service;
+  if (service === "publisher" || service === "gateway") return service;
+  return unknown(name);
+}
+
+function unknown(name: string): never {
+  throw new Error(`${name} is no step that the injector knows`);
+}
