@@ -25,6 +25,8 @@ export type Sandboxes = Readonly<{
   adminKey: string;
   /** Makes a sandbox and resolves when pistisd in it accepted the link. */
   open: () => Promise<{ ref: SandboxRef; link: SandboxLink }>;
+  /** Stops the relay and starts it again on the same port and state file. */
+  restartRelay: () => Promise<void>;
   close: () => Promise<void>;
 }>;
 
@@ -34,16 +36,22 @@ export async function openSandboxes(): Promise<Sandboxes> {
   resources.add("folder", folder, () => rm(folder, { recursive: true, force: true }));
   const adminKey = newSecret();
   const relaySocketPath = join(folder, "relay-socket", "relay.sock");
-  const relay = await startRelay({
-    host: "127.0.0.1",
-    port: 0,
-    socketPath: relaySocketPath,
-    adminKey,
-    stateFile: join(folder, "relay.json"),
-    reportJoined: async () => undefined,
-    log: silentLog,
-  });
-  resources.add("relay", relay, (it) => it.close());
+  const relayOn = (port: number) =>
+    startRelay({
+      host: "127.0.0.1",
+      port,
+      socketPath: relaySocketPath,
+      adminKey,
+      stateFile: join(folder, "relay.json"),
+      reportJoined: async () => undefined,
+      log: silentLog,
+    });
+  let relay = await relayOn(0);
+  resources.add("relay", undefined, () => relay.close());
+  const restartRelay = async () => {
+    await relay.close();
+    relay = await relayOn(Number(new URL(relay.url).port));
+  };
   const provider = await openLocalProvider({
     stateDir: join(folder, "local"),
     installId: newSecret(),
@@ -64,7 +72,7 @@ export async function openSandboxes(): Promise<Sandboxes> {
     await link.ready(JOIN_MS);
     return { ref, link };
   };
-  return { provider, relayUrl: relay.url, adminKey, open, close: () => resources.close() };
+  return { provider, relayUrl: relay.url, adminKey, open, restartRelay, close: () => resources.close() };
 }
 
 async function registerToken(relayUrl: string, adminKey: string, ref: SandboxRef): Promise<string> {
