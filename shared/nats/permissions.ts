@@ -49,12 +49,13 @@ export function corePermissions(user: (typeof CORE_USERS)[number], shards: numbe
       return permissions(user, [
         writesLedger,
         readsLedger,
+        followsLedger(shards),
         reactsToLedger(user, shards),
         { publish: [TIMERS_SUBJECT] },
         worksOff(TIMERS_STREAM, "scheduler"),
       ]);
     case "publisher":
-      return permissions(user, [writesLedger, readsLedger, reactsToLedger(user, shards)], {
+      return permissions(user, [writesLedger, readsLedger, followsLedger(shards), reactsToLedger(user, shards)], {
         publish: ["live.*.progress"],
       });
     case "projector":
@@ -108,8 +109,8 @@ function reactsToLedger(service: Reactor, shards: number): Grant {
 }
 
 /**
- * Following makes a consumer of its own, with a name that nobody knows before. The server cannot limit names by
- * prefix, so all are allowed and every durable name is denied (pulling from one's own is what `reactsToLedger` is for).
+ * Following, and reading a long tail, make a consumer of their own, with a name that nobody knows before. The server
+ * cannot limit names by prefix, so all are allowed and every durable name is denied (pulling from one's own is what `reactsToLedger` is for).
  * The form without a name in the subject stays forbidden: it would take the name from the request's body.
  */
 function followsLedger(shards: number): Grant {

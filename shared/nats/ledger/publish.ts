@@ -10,7 +10,6 @@ import { type EncodedMessage, eventTypes } from "#shared/ledger/codec.ts";
 import { VersionConflict } from "#shared/ledger/ledger.ts";
 import { nextMessage, unavailable } from "./stream-reader.ts";
 
-const TRIES_MAX = 10;
 const ACK_MS = 2_000;
 const RETRY_MS = 200;
 
@@ -29,23 +28,25 @@ type Acknowledgement = z.output<typeof acknowledgement>;
 export type Publication = Readonly<{ subject: string; expectedSequence: number; message: EncodedMessage }>;
 
 /**
- * The stream sequence of the stored message. Throws VersionConflict; a Retryable `ledger_unavailable`, after which the
+ * The stream sequence of the stored message. Sends it again for as long as `patienceMs`. Throws VersionConflict; a Retryable `ledger_unavailable`, after which the
  * message may or may not be stored (read before deciding again); a Fatal `ledger_refused`.
  */
-export async function publish(nats: NatsConnection, publication: Publication): Promise<number> {
+export async function publish(nats: NatsConnection, publication: Publication, patienceMs: number): Promise<number> {
   const { message } = publication;
   const options = { headers: headersOf(publication), timeout: ACK_MS };
-  for (let tries = 1; ; tries++) {
+  const deadline = performance.now() + patienceMs;
+  for (;;) {
+    const isLast = () => performance.now() + ACK_MS > deadline;
     const answer = await send(nats, publication.subject, message.bytes, options);
     if (answer instanceof NatsError) {
-      if (tries === TRIES_MAX) throw unavailable(`No answer to the append of ${message.id}: ${answer.message}`, answer);
+      if (isLast()) throw unavailable(`No answer to the append of ${message.id}: ${answer.message}`, answer);
       if (answer.code !== ErrorCode.Timeout) await delay(RETRY_MS);
       continue;
     }
     if (answer.error === undefined) return answer.seq;
     const sequence = await afterRefusal(nats, publication, answer.error);
     if (sequence !== undefined) return sequence;
-    if (tries === TRIES_MAX) throw unavailable(`The append of ${message.id} was not taken`);
+    if (isLast()) throw unavailable(`The append of ${message.id} was not taken`);
     await delay(RETRY_MS);
   }
 }

@@ -28,7 +28,8 @@ type Position = { after: number };
 
 /**
  * The messages that are there, in order and without a gap; it ends with the last one. Throws a Retryable
- * `ledger_unavailable` when the server does not answer several times in a row.
+ * `ledger_unavailable` when the server does not answer several times in a row, and its NatsError when it does not let
+ * this user make a consumer.
  */
 export async function* scanLedger(nats: NatsConnection, scan: Scan): AsyncGenerator<Pulled> {
   const position: Position = { after: scan.after };
@@ -38,6 +39,7 @@ export async function* scanLedger(nats: NatsConnection, scan: Scan): AsyncGenera
       if ((yield* withOneConsumer(nats, scan.subject, position)) === "complete") return;
     } catch (error) {
       if (!(error instanceof NatsError || error instanceof Retryable)) throw error;
+      if (error instanceof NatsError && error.isPermissionError()) throw error;
       failures = position.after === before ? failures + 1 : 1;
       if (nats.isClosed() || failures === FAILURES_MAX) throw unavailable("Reading the ledger broke off", error);
     }
