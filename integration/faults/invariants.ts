@@ -32,7 +32,10 @@ export function violationsIn(observed: Observed): Violation[] {
 
 /** I1: whatever ran was in the ledger before. */
 function marksWithoutStart({ marks }: Observed, calls: readonly CallHistory[]): Violation[] {
-  const started = new Map(calls.flatMap((call) => (call.started && call.markId ? [[call.markId, call.started]] : [])));
+  // A step that was started again is found by I2; its mark belongs to the first start.
+  const started = new Map(
+    calls.toReversed().flatMap((call) => (call.started && call.markId ? [[call.markId, call.started]] : [])),
+  );
   return marks
     .filter(({ kind }) => kind === "start")
     .flatMap(({ session, id, atMs }): Violation[] => {
