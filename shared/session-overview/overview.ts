@@ -68,6 +68,8 @@ function changeBy(session: SessionDetail, event: PistisEvent, at: string): Parti
       return queueWithout(session, event.data.messageIds);
     case "ModelReplied":
       return replied(session, event.data, at);
+    case "HistoryCompacted":
+      return event.data.compaction.kind === "summarized" ? spent(session, event.data.compaction) : {};
     case "ToolStarted":
       return { counts: { ...session.counts, toolCalls: session.counts.toolCalls + 1 } };
     case "TurnEnded":
@@ -98,7 +100,15 @@ const turnStarted: Evolve<"TurnStarted"> = (session, { turnId, messageIds }) => 
   counts: { ...session.counts, turns: session.counts.turns + 1 },
 });
 
-const replied: Evolve<"ModelReplied"> = (session, { usage, costUsd }) => ({
+const replied: Evolve<"ModelReplied"> = (session, reply) => ({
+  ...spent(session, reply),
+  counts: { ...session.counts, replies: session.counts.replies + 1 },
+});
+
+const spent = (
+  session: SessionDetail,
+  { usage, costUsd }: Pick<EventOf<"ModelReplied">["data"], "usage" | "costUsd">,
+): Partial<SessionDetail> => ({
   usage: {
     inputTokens: session.usage.inputTokens + usage.inputTokens,
     outputTokens: session.usage.outputTokens + usage.outputTokens,
@@ -106,7 +116,6 @@ const replied: Evolve<"ModelReplied"> = (session, { usage, costUsd }) => ({
   },
   costUsd: session.costUsd + (costUsd ?? 0),
   costComplete: session.costComplete && costUsd !== null,
-  counts: { ...session.counts, replies: session.counts.replies + 1 },
 });
 
 const turnEnded: Evolve<"TurnEnded"> = (session, { turnId, reason, failure }) => ({

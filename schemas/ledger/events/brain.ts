@@ -39,6 +39,29 @@ export const output = z.strictObject({
   digest: digest.optional().describe("SHA-256 of the whole output, when all of it was seen"),
 });
 
+/** What of the conversation the model is no longer given in full. The ledger keeps all of it. */
+export const compaction = z.discriminatedUnion("kind", [
+  z
+    .strictObject({
+      kind: z.literal("results-shortened"),
+      uptoReplyId: id.describe("The calls of this reply and of those before it"),
+      charactersMax: count.describe("Of a result that is longer, the head and the tail are left, this many together"),
+    })
+    .describe("Old results are given as head and tail"),
+  z
+    .strictObject({
+      kind: z.literal("summarized"),
+      uptoReplyId: id.describe("This reply, its results and all before it, but for the user's first message"),
+      summary: z.string().max(100_000),
+      usage,
+      costUsd: z.number().nonnegative().nullable().describe("null: no price is known for this model"),
+    })
+    .describe("A summary stands for the older part"),
+  z
+    .strictObject({ kind: z.literal("cut"), charactersMax: count.describe("Of each text, head and tail together") })
+    .describe("Every text that there is so far is given as head and tail, also the newest"),
+]);
+
 export const brainEvents = {
   TurnStarted: entry(
     "A brain took the session and gives these messages to the model",
@@ -63,6 +86,15 @@ export const brainEvents = {
       usage,
       costUsd: z.number().nonnegative().nullable().describe("null: no price is known for this model"),
       requestMs: count,
+    }),
+  ),
+  HistoryCompacted: entry(
+    "The conversation came near the model's context window, so part of it is given shortened from here on",
+    z.strictObject({
+      turnId: id,
+      compaction,
+      tokensBefore: count.describe("An estimate, as the next one"),
+      tokensAfter: count,
     }),
   ),
   ToolStarted: entry(
@@ -109,4 +141,5 @@ export const brainEvents = {
 
 export type BrainEvent = EventsOf<typeof brainEvents>;
 export type ReplyPart = z.output<typeof replyPart>;
+export type Compaction = z.output<typeof compaction>;
 export type ToolOutcome = z.output<typeof toolOutcome>;

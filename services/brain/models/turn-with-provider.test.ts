@@ -92,12 +92,13 @@ describe("a turn with a provider's model", () => {
     expect((await world.first(session, "TurnEnded")).data.failure?.code).to.equal("cost");
   });
 
-  it("fails with the provider's reason when the conversation is too long", async () => {
+  it("ends as a limit when a conversation that cannot be shortened is too long", async () => {
     const message = "prompt is too long: 210000 tokens > 200000 maximum";
     const body = { type: "error", error: { type: "invalid_request_error", message } };
     const session = await start({}, { kind: "status", status: 400, body });
-    const { failure } = (await world.first(session, "TurnEnded")).data;
-    expect(failure).to.deep.include({ code: "model_context_overflow" });
+    const { reason, failure } = (await world.first(session, "TurnEnded")).data;
+    expect(reason).to.equal("limit");
+    expect(failure).to.deep.include({ code: "context_overflow" });
     expect(failure?.next).to.contain("new session");
   });
 });

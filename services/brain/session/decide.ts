@@ -38,6 +38,7 @@ export type BrainCommand =
     }>
   | Readonly<{ type: "StartCalls"; epoch: number } & CallStart>
   | Readonly<{ type: "FinishCall"; epoch: number; end: CallEnd; next?: CallStart | undefined }>
+  | Readonly<{ type: "CompactHistory"; epoch: number } & WithoutTurn<"HistoryCompacted">>
   | Readonly<{ type: "AskForSandbox"; epoch: number; reason: DataOf<"SandboxNeeded">["reason"] }>
   | Readonly<{ type: "EndTurn"; epoch: number; ending: TurnEnding }>
   | Readonly<{ type: "EndSession" }>;
@@ -58,6 +59,8 @@ export function decide(session: Session, command: BrainCommand): BrainEvent[] {
       return startCalls(owned(session, command.epoch), command);
     case "FinishCall":
       return finishCall(owned(session, command.epoch), command);
+    case "CompactHistory":
+      return compactHistory(owned(session, command.epoch), command);
     case "AskForSandbox":
       return askForSandbox(owned(session, command.epoch), command);
     case "EndTurn":
@@ -134,6 +137,12 @@ function finished(turnId: string, end: CallEnd): BrainEvent {
     case "ToolNotRun":
       return { type: end.type, data: { turnId, ...end.data } };
   }
+}
+
+function compactHistory(session: Working, command: Of<"CompactHistory">): BrainEvent[] {
+  if (isStopping(session) || openCalls(session).length > 0) return [];
+  const { compaction, tokensBefore, tokensAfter } = command;
+  return [{ type: "HistoryCompacted", data: { turnId: session.turn.turnId, compaction, tokensBefore, tokensAfter } }];
 }
 
 function askForSandbox(session: Working, { reason }: Of<"AskForSandbox">): BrainEvent[] {

@@ -10,9 +10,11 @@ export type CallResult = Readonly<{ kind: "result"; callId: string; text: string
 
 export type HistoryEntry =
   | Readonly<{ kind: "message"; messageId: string; text: string }>
-  | Readonly<{ kind: "reply"; model: string; content: readonly ReplyPart[] }>
+  | Readonly<{ kind: "reply"; replyId: string; model: string; content: readonly ReplyPart[] }>
   | CallResult
   | Readonly<{ kind: "notice"; text: string }>
+  /** Stands for what was said before it. */
+  | Readonly<{ kind: "summary"; text: string }>
   | Readonly<{ kind: "ended"; reason: "completed" | "interrupted" | "failed" | "limit"; text: string | undefined }>;
 
 export type History = Readonly<{ entry: HistoryEntry; before: History }> | undefined;
@@ -26,4 +28,8 @@ export function entriesOf(history: History): HistoryEntry[] {
   const entries: HistoryEntry[] = [];
   for (let at = history; at !== undefined; at = at.before) entries.push(at.entry);
   return entries.reverse();
+}
+
+export function historyOf(entries: readonly HistoryEntry[]): History {
+  return entries.reduce<History>(withEntry, undefined);
 }

@@ -6,6 +6,7 @@
 // delivered, in order. Withdrawing a message takes just that one away.
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { RepositorySource } from "#schemas/ledger/parts.ts";
+import { compacted } from "./compaction.ts";
 import { type History, type Json, withEntry } from "./history.ts";
 import {
   copyAgain,
@@ -36,14 +37,21 @@ export type Turn = Readonly<{
   costUsd: number;
   /** Of the newest reply. Those of earlier ones are all closed. */
   calls: readonly Call[];
+  /** How often the history was compacted. */
+  compactions: number;
   interruptRequested: boolean;
 }>;
+
+/** What the provider counted for a request and its reply: how large the history is up to and with that reply. */
+export type Measured = Readonly<{ replyId: string; tokens: number }>;
 
 type Facts = Readonly<{
   model: string;
   repository: RepositorySource | undefined;
   epoch: number;
   history: History;
+  /** Of the newest reply whose tokens were counted; absent since the history was compacted. */
+  measured: Measured | undefined;
   waiting: readonly WaitingMessage[];
   /** Stop was pressed and the user has not written since. */
   held: boolean;
@@ -103,6 +111,8 @@ function evolveTurn(session: Working, event: PistisEvent): Session {
       return delivered(session, event.data.messageIds);
     case "ModelReplied":
       return replied(session, event.data);
+    case "HistoryCompacted":
+      return withCompacted(session, event.data);
     case "ToolStarted":
       return started(session, event.data);
     case "ToolDone":
@@ -124,6 +134,7 @@ function created(data: EventOf<"SessionCreated">["data"]): Session {
     repository: data.repository,
     epoch: 0,
     history: undefined,
+    measured: undefined,
     waiting: [],
     held: false,
     sandbox: { status: "absent" },
@@ -157,6 +168,7 @@ function turnStarted(session: Idle | Working, data: EventOf<"TurnStarted">["data
     steps: 0,
     costUsd: 0,
     calls: [],
+    compactions: 0,
     interruptRequested: false,
   };
   const repositoryCopy = copyAgain(session.repositoryCopy);
@@ -184,8 +196,17 @@ function replied(session: Working, data: EventOf<"ModelReplied">["data"]): Sessi
     costUsd: session.turn.costUsd + (data.costUsd ?? 0),
     calls,
   };
-  const history = withEntry(session.history, { kind: "reply", model: data.model, content: data.content });
-  return { ...session, turn, history };
+  const { replyId, model, content, usage } = data;
+  const history = withEntry(session.history, { kind: "reply", replyId, model, content });
+  const tokens = usage.inputTokens + usage.outputTokens;
+  return { ...session, turn, history, measured: usage.inputTokens > 0 ? { replyId, tokens } : session.measured };
+}
+
+function withCompacted(session: Working, { compaction }: EventOf<"HistoryCompacted">["data"]): Session {
+  const { compactions, costUsd } = session.turn;
+  const cost = compaction.kind === "summarized" ? (compaction.costUsd ?? 0) : 0;
+  const turn = { ...session.turn, compactions: compactions + 1, costUsd: costUsd + cost };
+  return { ...session, turn, history: compacted(session.history, compaction), measured: undefined };
 }
 
 function started(session: Working, { callId, sandboxId }: EventOf<"ToolStarted">["data"]): Session {

@@ -2,6 +2,7 @@
 // presses Stop, or something fails in a way that a person has to know about.
 import { type Failure, failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
+import { CONTEXT_OVERFLOW, withinWindow } from "../compaction/compact.ts";
 import type { TurnEnding } from "../session/decide.ts";
 import { steering } from "../session/questions.ts";
 import type { Turn } from "../session/session.ts";
@@ -25,7 +26,8 @@ export async function runTurn(context: TurnContext): Promise<void> {
     if (error instanceof Retryable && !error.code.startsWith("model_")) throw error;
     const { record, log } = context;
     log.warn({ session: record.session, err: error }, "the turn failed");
-    await endTurn(context, { reason: "failed", failure: limited(failureOf(error)) });
+    const reason = error instanceof Refusal && error.code === CONTEXT_OVERFLOW ? "limit" : "failed";
+    await endTurn(context, { reason, failure: limited(failureOf(error)) });
   }
 }
 
@@ -42,7 +44,8 @@ async function steps(context: TurnContext): Promise<void> {
       await known.stored;
       return endTurn(context, limit);
     }
-    const after = await recordReply(context, await askModel(context, known));
+    const replied = await withinWindow(context, known, (fitting) => askModel(context, fitting));
+    const after = await recordReply(context, replied);
     if (after.status !== "working") return;
     known = await runCalls(context);
   }

@@ -46,6 +46,8 @@ function withEvent(summary: Summary, event: PistisEvent, at: string): Summary {
       return { ...summary, startedAt: summary.startedAt ?? at };
     case "ModelReplied":
       return withReply(summary, event.data);
+    case "HistoryCompacted":
+      return event.data.compaction.kind === "summarized" ? withSpending(summary, event.data.compaction) : summary;
     case "ToolStarted":
       return { ...summary, calls: summary.calls + 1 };
     case "TurnEnded":
@@ -60,13 +62,21 @@ function withReply(summary: Summary, reply: EventOf<"ModelReplied">["data"]): Su
     part.type === "tool-call" && ["write", "edit"].includes(part.tool) ? pathOf(part.input) : [],
   );
   return {
-    ...summary,
+    ...withSpending(summary, reply),
     replies: summary.replies + 1,
-    inputTokens: summary.inputTokens + reply.usage.inputTokens,
-    outputTokens: summary.outputTokens + reply.usage.outputTokens,
-    costUsd: summary.costUsd + (reply.costUsd ?? 0),
-    costComplete: summary.costComplete && reply.costUsd !== null,
     filesChanged: [...new Set([...summary.filesChanged, ...changed])],
+  };
+}
+
+type Spending = Pick<EventOf<"ModelReplied">["data"], "usage" | "costUsd">;
+
+function withSpending(summary: Summary, { usage, costUsd }: Spending): Summary {
+  return {
+    ...summary,
+    inputTokens: summary.inputTokens + usage.inputTokens,
+    outputTokens: summary.outputTokens + usage.outputTokens,
+    costUsd: summary.costUsd + (costUsd ?? 0),
+    costComplete: summary.costComplete && costUsd !== null,
   };
 }
 

@@ -3,6 +3,7 @@
 import { APICallError } from "@ai-sdk/provider";
 import { z } from "zod";
 import { Refusal, Retryable } from "#shared/errors/errors.ts";
+import { MODEL_OVERFLOW } from "../model.ts";
 
 const MESSAGE_CHARACTERS_MAX = 1_000;
 const RETRY_AFTER_MS_MAX = 60_000;
@@ -45,7 +46,7 @@ function apiFailure(error: APICallError, name: string): Refusal | Retryable {
   }
   if (status === 404) return refusal("model_not_found", "Check model and baseUrl of this model in pistis.json.");
   if (isContextOverflow(error)) {
-    return refusal("model_context_overflow", "Start a new session, or choose a model with a larger context.");
+    return refusal(MODEL_OVERFLOW, "Start a new session, or choose a model with a larger context.");
   }
   if (status === 429 && errorCode(error) === "insufficient_quota") {
     return refusal("model_quota", "The account's quota is used up: raise it at the provider.");

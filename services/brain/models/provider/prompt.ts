@@ -38,6 +38,8 @@ function saidBy(entry: Exclude<HistoryEntry, Reply>): string | undefined {
       return entry.text;
     case "notice":
       return `[Pistis] ${entry.text}`;
+    case "summary":
+      return `[Pistis] The older part of this conversation is left out here. What it came to:\n${entry.text}`;
     case "ended":
       if (entry.reason === "completed") return undefined;
       if (entry.reason === "interrupted") return "[Pistis] The user stopped the turn here.";
@@ -57,7 +59,8 @@ function say(prompt: LanguageModelV4Prompt, text: string | undefined): void {
 function replyMessages({ content }: Reply, results: ReadonlyMap<string, CallResult>): LanguageModelV4Message[] {
   const said: AssistantContent = content.flatMap(assistantPart);
   const calls = content.filter((part) => part.type === "tool-call");
-  if (said.length === 0) return [];
+  // Providers refuse a message of nothing but reasoning, which a reply cut at its limit can be.
+  if (said.every(({ type }) => type === "reasoning")) return [];
   const assistant: LanguageModelV4Message = { role: "assistant", content: said };
   if (calls.length === 0) return [assistant];
   const answered: ToolContent = calls.map((call) => resultPart(call, results.get(call.callId)));

@@ -178,7 +178,7 @@ function result(callId: string): HistoryEntry {
 
 function replied(content: ModelReply["content"]): HistoryEntry {
   const parts = content.map((part) => (part.type === "tool-call" ? { ...part, callId: "cal_1" } : part));
-  return { kind: "reply", model: "served", content: parts };
+  return { kind: "reply", replyId: "rpl_1", model: "served", content: parts };
 }
 
 const call = (callId: string, modelCallId: string, input: z.core.util.JSONType) =>
@@ -188,6 +188,7 @@ const long: HistoryEntry[] = [
   ...hello,
   {
     kind: "reply",
+    replyId: "rpl_1",
     model: "served",
     content: [call("cal_1", "call_1", { command: "ls" }), call("cal_2", "call_2", "{")],
   },

@@ -21,7 +21,8 @@ const BACK_OFF_MS_MAX = 30_000;
 /** Loads the provider's library; nothing is sent before the first request. */
 export async function providerModel(name: string, config: ProviderConfig, limits: Limits): Promise<Model> {
   const asked = { name, config, limits, language: await openLanguageModel(config) };
-  return { name, request: (request) => requestWithRetries(asked, request) };
+  const { contextTokens, outputTokensMax } = config;
+  return { name, window: { contextTokens, outputTokensMax }, request: (request) => requestWithRetries(asked, request) };
 }
 
 async function requestWithRetries(asked: Asked, request: ModelRequest): Promise<ModelReply> {
@@ -116,7 +117,7 @@ function optionsOf(
   const prompt = promptOf(request.system, request.history);
   return {
     prompt: config.api === "anthropic" ? withCacheBreakpoints(prompt) : prompt,
-    maxOutputTokens: config.outputTokensMax,
+    maxOutputTokens: Math.min(config.outputTokensMax, request.outputTokensMax ?? config.outputTokensMax),
     tools: request.tools.map(({ name, description, inputSchema }) => ({
       type: "function",
       name,

@@ -26,7 +26,7 @@ async function play(text: string, ...failing: number[]): Promise<ReplyContent[][
     replies.push(content);
     const made = content.filter(({ type }) => type === "tool-call");
     if (made.length === 0) return replies;
-    history.push({ kind: "reply", model: "script", content: content.map(stored) });
+    history.push({ kind: "reply", replyId: "rpl_1", model: "script", content: content.map(stored) });
     for (const _ of made) history.push(result(failing.includes(calls++)));
   }
 }
@@ -75,7 +75,7 @@ describe("the script model", () => {
 
   it("adds the steps of a message that is delivered later", async () => {
     const first = [...(await ask([message("$ one")]))];
-    const replied: HistoryEntry = { kind: "reply", model: "script", content: first.map(stored) };
+    const replied: HistoryEntry = { kind: "reply", replyId: "rpl_1", model: "script", content: first.map(stored) };
     const next = await ask([message("$ one"), replied, result(), message("$ two")]);
     expect(inputsOf([[...next]])).to.deep.equal([[{ command: "two" }]]);
   });
