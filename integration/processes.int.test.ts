@@ -150,6 +150,9 @@ describe("services as processes", function () {
   });
 });
 
+const member = z.object({ pid: z.number(), startTicks: z.string() });
+const abandoned = z.object({ members: z.array(member).min(4), folder: z.string() });
+
 describe("an install of processes", function () {
   this.timeout(120_000);
 
@@ -158,8 +161,8 @@ describe("an install of processes", function () {
     const child = spawn(process.execPath, [program], { stdio: ["ignore", "pipe", "inherit"] });
     const [out, [, signal]] = await Promise.all([text(child.stdout), once(child, "exit")]);
     expect(signal).to.equal("SIGKILL");
-    const { pids, folder } = z.object({ pids: z.array(z.number()).min(4), folder: z.string() }).parse(JSON.parse(out));
-    await untilGone(pids);
+    const { members, folder } = abandoned.parse(JSON.parse(out));
+    await untilGone(members);
     await rm(folder, { recursive: true, force: true });
   });
 });

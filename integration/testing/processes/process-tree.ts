@@ -33,8 +33,27 @@ export function isAlive(pid: number): boolean {
   return !/^State:\s+[ZX]/m.test(statusOf(pid));
 }
 
-export async function untilGone(pids: readonly number[]): Promise<void> {
-  while (pids.some(isAlive)) await delay(LOOK_EVERY_MS);
+/** A process and no later one that got its number: the kernel gives numbers again within minutes. */
+export type Identity = Readonly<{ pid: number; startTicks: string }>;
+
+export function identify(pids: readonly number[]): Identity[] {
+  return pids.map((pid) => ({ pid, startTicks: startTicksOf(pid) }));
+}
+
+export async function untilGone(members: readonly Identity[]): Promise<void> {
+  const remains = ({ pid, startTicks }: Identity) => isAlive(pid) && startTicksOf(pid) === startTicks;
+  while (members.some(remains)) await delay(LOOK_EVERY_MS);
+}
+
+/** Field 22 of /proc/<pid>/stat; the name before it may hold blanks and brackets. */
+function startTicksOf(pid: number): string {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return text.slice(text.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  } catch {
+    // It has ended.
+    return "";
+  }
 }
 
 function allProcesses(): number[] {

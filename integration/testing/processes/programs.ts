@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { findNatsServer } from "#shared/embedded/find-nats-server.ts";
 import { startPostgres } from "#shared/embedded/postgres.ts";
 import { silentLog } from "#shared/service/log.ts";
-import { guardTree, signal, treeOf, untilGone } from "./process-tree.ts";
+import { guardTree, type Identity, identify, signal, treeOf, untilGone } from "./process-tree.ts";
 import { type Exit, type Lines, launch, type Running } from "./program.ts";
 
 const MAIN = resolve(import.meta.dirname, "../../../services/cli/main.ts");
@@ -90,15 +90,15 @@ export async function launchPostgres(place: Place): Promise<Running & { url: str
   });
   const { promise: exited, resolve: end } = Promise.withResolvers<Exit>();
   const letGo = guardTree(pid);
-  let dying: readonly number[] = [];
+  let dying: readonly Identity[] = [];
   const send = (name: NodeJS.Signals) => {
     const all = treeOf(pid);
-    if (name !== "SIGSTOP" && name !== "SIGCONT") dying = all;
+    if (name !== "SIGSTOP" && name !== "SIGCONT") dying = identify(all);
     // An orderly stop is the postmaster's own affair. Its SIGTERM would wait for every client to leave by itself.
     if (name === "SIGTERM" || name === "SIGINT") signal(pid, "SIGINT");
     else for (const member of all) signal(member, name);
   };
-  void untilGone([pid])
+  void untilGone(identify([pid]))
     .then(() => untilGone(dying))
     .then(() => {
       letGo();
