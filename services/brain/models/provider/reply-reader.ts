@@ -9,6 +9,9 @@ type Finish = Extract<LanguageModelV4StreamPart, { type: "finish" }>;
 type ToolCall = Extract<LanguageModelV4StreamPart, { type: "tool-call" }>;
 type OpenPart = { type: "text" | "reasoning"; text: string; metadata: unknown };
 
+/** Made once: making it takes longer than reading a reply with it. */
+const json = z.json();
+
 export type StreamedReply = Readonly<{ content: readonly ReplyContent[]; finish: Finish }>;
 
 export class ReplyReader {
@@ -86,7 +89,7 @@ export class ReplyReader {
 function contentOf(part: OpenPart | ReplyContent): ReplyContent[] {
   if (part.type === "tool-call") return [part];
   if (part.type === "text") return part.text === "" ? [] : [{ type: "text", text: part.text }];
-  const metadata = z.json().safeParse("metadata" in part ? part.metadata : undefined);
+  const metadata = json.safeParse("metadata" in part ? part.metadata : undefined);
   if (!metadata.success) return part.text === "" ? [] : [{ type: "reasoning", text: part.text }];
   return [{ type: "reasoning", text: part.text, providerMetadata: metadata.data }];
 }
@@ -99,7 +102,7 @@ function callOf({ toolCallId, toolName, input }: ToolCall): ReplyContent {
 function inputOf(text: string): Json {
   if (text.trim() === "") return {};
   try {
-    return z.json().parse(JSON.parse(text));
+    return json.parse(JSON.parse(text));
   } catch {
     return text;
   }
