@@ -79,6 +79,7 @@ export async function openTestSession(
 
 export async function followTestSession(server: Server, id: string): Promise<FollowedSession> {
   const messages: LedgerMessageView[] = [];
+  const byType = new Map<EventType, LedgerMessageView["events"]>();
   const arrivals = new Map<number, number>();
   const waiting = new Set<() => void>();
   const stop = new AbortController();
@@ -87,6 +88,11 @@ export async function followTestSession(server: Server, id: string): Promise<Fol
     if (item.kind === "live" && item.message.kind === "output") live += item.message.text;
     if (item.kind === "ledger") {
       messages.push(item.message);
+      for (const event of item.message.events) {
+        const known = byType.get(event.type);
+        if (known === undefined) byType.set(event.type, [event]);
+        else known.push(event);
+      }
       arrivals.set(item.message.sequence, performance.now());
     }
     for (const look of [...waiting]) look();
@@ -95,7 +101,7 @@ export async function followTestSession(server: Server, id: string): Promise<Fol
     for await (const item of followSession(server, id, 0, stop.signal)) take(item);
   })();
   const seen = <Type extends EventType>(type: Type): EventOf<Type>["data"][] =>
-    messages.flatMap(({ events }) => events.flatMap((event) => dataOf(event, type)));
+    (byType.get(type) ?? []).flatMap((event) => dataOf(event, type));
   const event = <Type extends EventType>(type: Type, count = 1) => until(() => seen(type)[count - 1]);
   const until = async <T>(look: () => T | undefined): Promise<T> => {
     for (;;) {
