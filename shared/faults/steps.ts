@@ -9,7 +9,7 @@ export const STEPS = {
   "brain.sandbox.asking": "The turn found that it has no sandbox and has not asked for one",
   "brain.sandbox.asked": "SandboxNeeded is stored; nobody waits for the sandbox yet",
   "brain.sandbox.doubting": "The sandbox does not answer; its provider was not asked about it",
-  "brain.epoch.raised": "pistisd took the new turn's epoch on a warm link; no call was sent",
+  "brain.epoch.sent": "A new turn's epoch left on the warm link of the turn before; pistisd has not answered",
   "brain.model.asking": "The model is about to be asked; what was written before may still be on its way",
   "brain.model.replied": "The model has replied; ModelReplied is not stored",
   "brain.reply.stored": "ModelReplied is stored, with the first ToolStarted where the sandbox was ready",

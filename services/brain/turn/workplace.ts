@@ -167,6 +167,7 @@ export class Workplace {
       open.answered = false;
       onNotRaised(error);
     });
+    step("brain.epoch.sent");
     try {
       await unlessAborted(open.link.ready(WARM_READY_MS), signal);
       return true;
