@@ -20,12 +20,12 @@ const EFFECT = new RegExp(
 
 const ALLOWED: Readonly<Record<string, string>> = {
   "services/brain/session/record.ts#commitAhead": "only starts commit; its caller has the step",
-  "services/brain/session/record.ts##append": "every commit of the brain; the steps are around them",
+  "services/brain/session/record.ts#append": "every commit of the brain; the steps are around them",
   "services/brain/turn/reply.ts#keepHeard":
     "an append like that after a reply: brain.model.replied, brain.reply.stored",
   "services/brain/turn/session-run.ts#claim":
     "the append of brain.session.ending; the others have functions of their own",
-  "services/brain/turn/workplace.ts##stopLeftovers": "repeats a stop: brain.stop.sent",
+  "services/brain/turn/workplace.ts#stopLeftovers": "repeats a stop: brain.stop.sent",
   "services/brain/compaction/compact.ts#store": "one append between brain.call.storing and brain.model.asking",
   "services/brain/dispatch/dispatch.ts#takeOver": "the lease alone: #work begins with brain.lease.acquired",
   "services/brain/tools/bash.ts#bashTool": "called between brain.call.sending and brain.call.sent",
@@ -79,7 +79,7 @@ function bodiesOf(file: string): Body[] {
     if (name === undefined) return [];
     const brace = method === undefined ? "}" : "  }";
     const end = lines.findIndex((later, index) => index > at && [brace, `${brace};`, `${brace},`].includes(later));
-    return [{ id: `${file}#${name}`, text: lines.slice(at, end + 1).join("\n") }];
+    return [{ id: `${file}#${name.replace("#", "")}`, text: lines.slice(at, end + 1).join("\n") }];
   });
 }
 
