@@ -17,7 +17,7 @@ import { type Violation, violationsIn } from "./invariants.ts";
 import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
 import { openRandom } from "./random.ts";
-import { openStage, type Stage } from "./stage.ts";
+import { isService, openStage, type Stage } from "./stage.ts";
 import { openStepPlan } from "./step-plan.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
@@ -82,7 +82,7 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
     if (reached === undefined) return book.exit(death);
     if (death.name.startsWith("brain")) book.brainDown(death.name);
     book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
-    if (death.name !== "brain-2") plan.reached(death.name as never, reached);
+    if (isService(death.name)) plan.reached(death.name, reached);
   };
   const stage = await openStage({
     config: { recovery: { reattachMs: REATTACH_MS }, sandboxes: { startMs: 15_000 } },

@@ -1,5 +1,5 @@
 // Which step each service is armed with when it starts: all its steps in turn, each until it was reached once.
-import { STEPS, type StepName } from "#shared/faults/steps.ts";
+import { isStepName, STEPS, type StepName } from "#shared/faults/steps.ts";
 import type { Random } from "./random.ts";
 import type { ServiceName } from "./stage.ts";
 
@@ -45,7 +45,7 @@ export function openStepPlan(random: Random): StepPlan {
       return first ?? armedOf(service);
     },
     reached: (service, name) => {
-      hits.add(stepNames().find((known) => known === name) ?? unknown(name));
+      hits.add(isStepName(name) ? name : unknown(name));
       waiting.set(
         service,
         (waiting.get(service) ?? []).filter((waitingName) => waitingName !== name),
@@ -65,7 +65,7 @@ export function openStepPlan(random: Random): StepPlan {
 }
 
 export function stepNames(): StepName[] {
-  return Object.keys(STEPS).flatMap((name) => (Object.hasOwn(STEPS, name) ? [name as StepName] : []));
+  return Object.keys(STEPS).filter(isStepName);
 }
 
 function serviceOf(name: StepName): ServiceName | undefined {
