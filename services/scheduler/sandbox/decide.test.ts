@@ -362,6 +362,12 @@ describe("a session's sandbox", () => {
         .thenNothing();
     });
 
+    it("I7: is not deleted while its session goes on", () => {
+      given(...up)
+        .when(deleteSandbox)
+        .thenRefused("session_open");
+    });
+
     it("is destroyed once, by an answer to any of the requests", () => {
       given(...up, ended, deleteRequested())
         .when(reports.destroyed())

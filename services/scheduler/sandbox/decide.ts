@@ -65,8 +65,10 @@ function answerNeed(state: SessionSandbox, { session, taskId }: CommandOf<"Answe
   }
 }
 
-function deleteSandbox(state: SessionSandbox, { taskId }: CommandOf<"DeleteSandbox">): SchedulerEvent[] {
+/** Only an ended session has no open turn any more, and never will have one (I7). */
+function deleteSandbox(state: SessionSandbox, { session, taskId }: CommandOf<"DeleteSandbox">): SchedulerEvent[] {
   const { sandbox } = state;
+  if (!state.ended) throw new Refusal("session_open", `${session} is not over, so its sandbox stays`);
   switch (sandbox.status) {
     case "absent":
     case "deleting":
