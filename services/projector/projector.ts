@@ -7,6 +7,9 @@ import { applyBatch, type Projection } from "./apply.ts";
 
 export const PROJECTOR_CONSUMER = "projector";
 
+/** A turn appends a message every few milliseconds; a transaction for each would cost more than the turn itself. */
+const GATHER_MS = 20;
+
 export type ProjectorDependencies = Readonly<{
   feed: LedgerFeed;
   /** Migrated. */
@@ -21,6 +24,7 @@ export async function startProjector(dependencies: ProjectorDependencies & { log
   const running = await feed.react({
     consumer: PROJECTOR_CONSUMER,
     handle: (messages) => handle(projection, log, messages),
+    gatherMs: GATHER_MS,
   });
   return { name: "projector", close: () => running.close() };
 }

@@ -87,6 +87,22 @@ export function describeReact(current: () => LedgerUnderTest): void {
     expect(Math.max(...batches)).to.be.greaterThan(1);
   });
 
+  it("leaves nothing out and keeps the order when it gathers what follows", async () => {
+    const session = newId("session");
+    const seen: number[] = [];
+    const all = Promise.withResolvers<void>();
+    const handle = async (messages: readonly LedgerMessage[]) => {
+      seen.push(...messages.map(({ sequence }) => sequence));
+      if (seen.length >= 40) all.resolve();
+    };
+    const running = await current().feed.react({ consumer: current().consumer, handle, gatherMs: 50 });
+    const reading = take(40, current().feed.follow({ after: 0, session, signal: AbortSignal.timeout(60_000) }));
+    const appended = await appendMany(gateway, session, 40);
+    await Promise.all([reading, all.promise]);
+    await running.close();
+    expect(seen).to.deep.equal(appended.map(({ sequence }) => sequence));
+  });
+
   it("goes on where it was closed", async () => {
     const session = newId("session");
     const [first, second] = await appendMany(gateway, session, 2);

@@ -62,5 +62,7 @@ export interface LedgerFeed {
   react(options: {
     consumer: string;
     handle: (messages: readonly LedgerMessage[]) => Promise<void>;
+    /** How long a batch waits for messages that may follow, for a handler that costs as much for one as for many. */
+    gatherMs?: number;
   }): Promise<{ close: () => Promise<void> }>;
 }

@@ -4,7 +4,7 @@ import type { Writer } from "#schemas/ledger/event.ts";
 import { memoryBlobs } from "#shared/blobs/memory.ts";
 import { type Log, silentLog } from "#shared/service/log.ts";
 import { type Append, decodeMessage, encodeMessage } from "./codec.ts";
-import { type Delivery, deliver, type Parked } from "./delivery.ts";
+import { type Delivery, deliver, type Parked, waited } from "./delivery.ts";
 import {
   type Ledger,
   type LedgerFeed,
@@ -16,7 +16,7 @@ import {
 
 const BATCH_MAX = 100;
 
-type LedgerHandler = Delivery["handle"];
+type Reaction = Parameters<LedgerFeed["react"]>[0];
 
 export type MemoryLedger = Readonly<{
   open: (writer: Writer) => Ledger;
@@ -52,7 +52,7 @@ export function memoryLedger(log: Log = silentLog): MemoryLedger {
     feed: {
       follow: ({ after, session, signal }) =>
         follow(state, after === "now" ? state.messages.length : after, session, signal),
-      react: async ({ consumer, handle }) => react(state, log, consumer, handle),
+      react: async (options) => react(state, log, options),
     },
     parked: state.parked,
   };
@@ -94,14 +94,14 @@ async function* follow(state: State, after: number, session: string | undefined,
 }
 
 /** One replica works at a time; another one waits until it is closed. */
-async function react(state: State, log: Log, consumer: string, handle: LedgerHandler) {
+async function react(state: State, log: Log, { consumer, handle, gatherMs = 0 }: Reaction) {
   const known = state.consumers.get(consumer) ?? { done: 0, busy: false };
   state.consumers.set(consumer, known);
   const stop = new AbortController();
   const park = async (parked: Parked) => {
     state.parked.push(parked);
   };
-  const working = work(state, known, { consumer, handle, park, log, stopping: stop.signal });
+  const working = work(state, known, { consumer, handle, gatherMs, park, log, stopping: stop.signal });
   return {
     close: async () => {
       stop.abort();
@@ -110,15 +110,20 @@ async function react(state: State, log: Log, consumer: string, handle: LedgerHan
   };
 }
 
-async function work(state: State, consumer: Consumer, delivery: Delivery): Promise<void> {
+async function work(
+  state: State,
+  consumer: Consumer,
+  { gatherMs, ...delivery }: Delivery & { gatherMs: number },
+): Promise<void> {
   while (!delivery.stopping.aborted) {
-    const batch = consumer.busy ? [] : state.messages.slice(consumer.done, consumer.done + BATCH_MAX);
-    if (batch.length === 0) {
+    if (consumer.busy || consumer.done === state.messages.length) {
       await appended(state, delivery.stopping);
       continue;
     }
     consumer.busy = true;
     try {
+      if (gatherMs > 0) await waited(gatherMs, delivery.stopping);
+      const batch = state.messages.slice(consumer.done, consumer.done + BATCH_MAX);
       if (await deliver(batch, delivery)) consumer.done += batch.length;
     } finally {
       consumer.busy = false;

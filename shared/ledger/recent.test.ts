@@ -55,9 +55,21 @@ describe("recent ledger messages", () => {
     }
   });
 
+  it("tell what follows only as far as every sequence is known", async () => {
+    const [one, other] = [await messageAt(7, [posted("one")]), await messageAt(8, [posted("other")])];
+    const third = { ...(await messageAt(9, [posted("third")])), subject: "ledger.3.ses_1" };
+    for (const stored of [one, other, third]) await recent.decode(stored, blobs);
+    expect(recent.following(6, "ledger.1.")).to.deep.equal(one);
+    expect(recent.following(7, "ledger.3.")).to.deep.equal(third);
+    expect(recent.following(8, "ledger.1.")).to.equal(undefined);
+    expect(recent.following(4, "ledger.1.")).to.equal(undefined);
+    recent.forget();
+    expect(recent.following(6, "ledger.1.")).to.equal(undefined);
+  });
+
   async function messageAt(sequence: number, events: readonly PistisEvent[]) {
     const session = newId("session");
     const request = { session, expected: NEW_SESSION, events, cause: causeOf(session) };
-    return { sequence, bytes: (await encodeMessage("gateway", request, blobs)).bytes };
+    return { sequence, subject: `ledger.1.${session}`, bytes: (await encodeMessage("gateway", request, blobs)).bytes };
   }
 });

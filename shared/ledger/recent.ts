@@ -9,22 +9,49 @@ const MESSAGES_MAX = 512;
 /** A larger message is not kept, and neither is one with its events in a blob: this bounds the memory. */
 const KEPT_BYTES_MAX = 16 * 1024;
 
+type Kept = Readonly<{ subject: string; message: LedgerMessage }>;
+
+export type SubjectMessage = StoredMessage & Readonly<{ subject: string }>;
+
 export class RecentMessages {
-  readonly #places: (LedgerMessage | undefined)[] = new Array(MESSAGES_MAX).fill(undefined);
+  readonly #places: (Kept | undefined)[] = new Array(MESSAGES_MAX).fill(undefined);
+
+  /** The next message after `sequence` whose subject begins so; undefined when that cannot be told from here. */
+  following(sequence: number, subjectStart: string): SubjectMessage | undefined {
+    // The ledger's stream has no holes, so as long as each sequence is known nothing is left out.
+    for (let next = this.#at(sequence + 1); next !== undefined; next = this.#at(next.message.sequence + 1)) {
+      const { subject, message } = next;
+      if (subject.startsWith(subjectStart)) return { subject, sequence: message.sequence, bytes: message.bytes };
+    }
+    return undefined;
+  }
+
+  /** To be called when the server may have lost what it had: after that, what follows what has to be read there. */
+  forget(): void {
+    this.#places.fill(undefined);
+  }
 
   /** As `decodeMessage`. What it returns is shared by all who ask, who only read it. */
-  async decode(stored: StoredMessage, blobs: Pick<Blobs, "get">): Promise<LedgerMessage> {
-    const place = stored.sequence % MESSAGES_MAX;
-    const kept = this.#places[place];
-    if (kept?.sequence === stored.sequence && Buffer.compare(kept.bytes, stored.bytes) === 0) return kept;
+  async decode(stored: SubjectMessage, blobs: Pick<Blobs, "get">): Promise<LedgerMessage> {
+    const kept = this.#at(stored.sequence)?.message;
+    if (kept !== undefined && Buffer.compare(kept.bytes, stored.bytes) === 0) return kept;
     let isInline = true;
     const get = (digest: string) => {
       isInline = false;
       return blobs.get(digest);
     };
     const message = await decodeMessage(stored, { get });
-    const isNewest = (this.#places[place]?.sequence ?? 0) <= message.sequence;
-    if (isInline && isNewest && message.bytes.byteLength <= KEPT_BYTES_MAX) this.#places[place] = message;
+    if (isInline && message.bytes.byteLength <= KEPT_BYTES_MAX) this.#keep({ subject: stored.subject, message });
     return message;
+  }
+
+  #at(sequence: number): Kept | undefined {
+    const kept = this.#places[sequence % MESSAGES_MAX];
+    return kept?.message.sequence === sequence ? kept : undefined;
+  }
+
+  #keep(kept: Kept): void {
+    const place = kept.message.sequence % MESSAGES_MAX;
+    if ((this.#places[place]?.message.sequence ?? 0) <= kept.message.sequence) this.#places[place] = kept;
   }
 }

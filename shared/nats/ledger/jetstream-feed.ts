@@ -40,7 +40,7 @@ export function openLedgerFeed(options: FeedOptions): LedgerFeed {
     },
     untrack: (pull) => (pulls.delete(pull) ? pull.close() : undefined),
   };
-  watchConnection(options, pulls).catch((error: unknown) =>
+  watchConnection(context, pulls).catch((error: unknown) =>
     options.log.error({ error }, "The connection is unwatched"),
   );
   return {
@@ -50,9 +50,11 @@ export function openLedgerFeed(options: FeedOptions): LedgerFeed {
 }
 
 /** What was on its way when the connection broke is lost, and so is what was asked for. */
-async function watchConnection({ nats }: FeedOptions, pulls: ReadonlySet<Pull>): Promise<void> {
+async function watchConnection({ nats, recent }: FeedContext, pulls: ReadonlySet<Pull>): Promise<void> {
   for await (const { type } of nats.status()) {
     if (type !== Events.Reconnect) continue;
+    // It may be another server, or one that lost what it had not synced.
+    recent.forget();
     for (const pull of pulls) pull.reconnected();
   }
   for (const pull of pulls) pull.reconnected();

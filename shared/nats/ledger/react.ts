@@ -1,16 +1,16 @@
 // The durable consumers of a service: the one place where ledger messages are acknowledged, given back and parked.
 //
 // A shard's consumer lets one message out at a time, over all replicas (consumer.ts), so that whoever holds it
-// holds the shard. More messages waiting behind it are read straight from the stream into the same batch; when the
-// consumer delivers them in turn, they are acknowledged unread. Another replica would get some of them and handle
+// holds the shard. More messages waiting behind it are taken into the same batch, from what this process has read
+// anyway or straight from the stream; when the consumer delivers them in turn, they are acknowledged unread. Another replica would get some of them and handle
 // them again, so a replica reads ahead only while nobody else takes part, which the consumer's own count tells.
 import { setTimeout as delay } from "node:timers/promises";
 import { JSONCodec, NatsError } from "nats";
 import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf } from "#shared/errors/errors.ts";
-import type { StoredMessage } from "#shared/ledger/codec.ts";
 import { type Delivery, deliver, type Parked, parkedOf, parkUntilRecorded, waited } from "#shared/ledger/delivery.ts";
-import type { LedgerMessage } from "#shared/ledger/ledger.ts";
+import type { LedgerFeed, LedgerMessage } from "#shared/ledger/ledger.ts";
+import type { SubjectMessage } from "#shared/ledger/recent.ts";
 import { ACK_WAIT_MS } from "./consumer.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
 import { Pull, type Pulled, pullRequest, remakeWaitMs } from "./pull.ts";
@@ -24,17 +24,20 @@ const NEVER = new AbortController().signal;
 const EXPIRED = new Set([404, 408]);
 
 /** Sequences up to which this replica has handled and acknowledged messages, and its last delivery's number. */
-type Progress = { done: number; acknowledged: number; delivery: number };
-type Batch = readonly (StoredMessage & { subject: string })[];
+type Progress = { done: number; acknowledged: number; delivery: number; ahead: ReadonlyMap<number, Uint8Array> };
+type Batch = readonly SubjectMessage[];
+type Reaction = Parameters<LedgerFeed["react"]>[0];
+type ShardDelivery = Delivery & Readonly<{ gatherMs: number }>;
 
 /** Works off every shard until it is closed; closing finishes the batch in hand. */
-export function react(context: FeedContext, options: { consumer: string; handle: Delivery["handle"] }) {
+export function react(context: FeedContext, options: Reaction) {
   const stop = new AbortController();
   const shards = Array.from({ length: context.shards }, (_, shard) => {
     const consumer = `${options.consumer}-${shard}`;
     const park = (parked: Parked) => recordParked(context, parked);
     const { log } = context;
-    return workShard(context, shard, { consumer, handle: options.handle, park, log, stopping: stop.signal });
+    const { handle, gatherMs = 0 } = options;
+    return workShard(context, shard, { consumer, handle, gatherMs, park, log, stopping: stop.signal });
   });
   return {
     close: async () => {
@@ -47,8 +50,8 @@ export function react(context: FeedContext, options: { consumer: string; handle:
   };
 }
 
-async function workShard(context: FeedContext, shard: number, delivery: Delivery): Promise<void> {
-  const progress: Progress = { done: 0, acknowledged: 0, delivery: 0 };
+async function workShard(context: FeedContext, shard: number, delivery: ShardDelivery): Promise<void> {
+  const progress: Progress = { done: 0, acknowledged: 0, delivery: 0, ahead: new Map() };
   for (let failures = 0; !delivery.stopping.aborted; failures++) {
     try {
       await workWhileItLasts(context, shard, delivery, progress);
@@ -65,7 +68,7 @@ async function workShard(context: FeedContext, shard: number, delivery: Delivery
 async function workWhileItLasts(
   context: FeedContext,
   shard: number,
-  delivery: Delivery,
+  delivery: ShardDelivery,
   progress: Progress,
 ): Promise<void> {
   const pull = context.track(new Pull(context.nats, delivery.consumer));
@@ -87,12 +90,12 @@ async function workWhileItLasts(
       const { message } = arrival;
       const alone = message.delivery === progress.delivery + 1;
       progress.delivery = message.delivery;
-      if (message.sequence > progress.done) {
-        const ahead = alone ? Math.min(message.pending, BATCH_MAX - 1) : 0;
-        const batch = () => readAhead(context, shard, message, ahead);
-        const last = await handled(context, message, batch, delivery);
-        if (last === undefined) return say(context, message, "-NAK");
-        progress.done = last;
+      if (!wasHandled(progress, message)) {
+        const batch = () => (alone ? readAhead(context, shard, message, delivery) : [message]);
+        const done = await handled(context, message, batch, delivery);
+        if (done === undefined) return say(context, message, "-NAK");
+        progress.ahead = new Map(done.slice(1).map(({ sequence, bytes }) => [sequence, bytes]));
+        progress.done = Math.max(progress.done, done.at(-1)?.sequence ?? 0);
       }
       progress.acknowledged = message.sequence;
       if (delivery.stopping.aborted && progress.acknowledged >= progress.done) return say(context, message, "+ACK");
@@ -108,27 +111,43 @@ function acknowledgeAndPull({ nats }: FeedContext, { ackSubject }: Pulled, pull:
   nats.publish(ackSubject, `+NXT ${pullRequest(1)}`, { reply: pull.inbox });
 }
 
-/** The last sequence of the batch, which begins with `message`; undefined when the service stops first. */
+/** A server that lost what it had gives the sequence to another message, which is not what was read ahead. */
+function wasHandled({ done, ahead }: Progress, { sequence, bytes }: Pulled): boolean {
+  const read = ahead.get(sequence);
+  return sequence <= done && (read === undefined || Buffer.compare(read, bytes) === 0);
+}
+
+/** The batch, which begins with `message`; undefined when the service stops first. */
 async function handled(
   context: FeedContext,
   message: Pulled,
-  readBatch: () => Promise<Batch>,
+  readBatch: () => Batch | Promise<Batch>,
   delivery: Delivery,
-): Promise<number | undefined> {
+): Promise<Batch | undefined> {
   const renewing = setInterval(() => say(context, message, "+WPI"), ACK_WAIT_MS / 3);
   try {
     const batch = await readBatch();
-    return (await deliverStored(context, batch, delivery)) ? batch.at(-1)?.sequence : undefined;
+    return (await deliverStored(context, batch, delivery)) ? batch : undefined;
   } finally {
     clearInterval(renewing);
   }
 }
 
-async function readAhead({ nats }: FeedContext, shard: number, first: Pulled, ahead: number): Promise<Batch> {
-  const batch: (StoredMessage & { subject: string })[] = [first];
-  let last: StoredMessage = first;
-  for (let bytes = first.bytes.byteLength; batch.length <= ahead && bytes < BATCH_BYTES_MAX; ) {
-    const found = await nextMessage(nats, last.sequence + 1, ledgerShardSubject(shard));
+/** What came since `first` was delivered is taken only if this process has read it anyway. */
+async function readAhead(
+  { nats, recent }: FeedContext,
+  shard: number,
+  first: Pulled,
+  { gatherMs, stopping }: ShardDelivery,
+): Promise<Batch> {
+  if (gatherMs > 0 && first.pending < BATCH_MAX) await waited(gatherMs, stopping);
+  const subject = ledgerShardSubject(shard);
+  const batch: SubjectMessage[] = [first];
+  let last: SubjectMessage = first;
+  for (let bytes = first.bytes.byteLength; batch.length < BATCH_MAX && bytes < BATCH_BYTES_MAX; ) {
+    const found =
+      recent.following(last.sequence, subject.slice(0, -1)) ??
+      (batch.length <= first.pending ? await nextMessage(nats, last.sequence + 1, subject) : undefined);
     if (found === undefined) break;
     batch.push(found);
     bytes += found.bytes.byteLength;
