@@ -88,7 +88,7 @@ describe("taking a turn over", () => {
     expect(outcome).to.deep.equal({ status: "background", handle: call.callId });
   });
 
-  it("C24: says that a call which never arrived did not run", async () => {
+  it("C24, I5: says that a call which never arrived did not run", async () => {
     const { id, peer } = await session();
     await world.leaveOpenCalls(id, 1, bash("echo hello"));
     await world.startBrain();
@@ -115,7 +115,7 @@ describe("taking a turn over", () => {
     expect(ops(peer, "exec")).to.have.length(1);
   });
 
-  it("reports unknown when the sandbox does not answer in time", async () => {
+  it("I5: reports unknown when the sandbox does not answer in time", async () => {
     const { id, peer } = await session({ recovery: { reattachMs: 50 } });
     await world.leaveOpenCalls(id, 1, bash("echo hello"));
     peer.goOffline();
