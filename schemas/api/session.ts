@@ -67,6 +67,7 @@ export const sessionOverview = z
       .nullable()
       .describe("How the turn before ended"),
     queuedMessages: count.describe("Posted, and not yet given to the model"),
+    queueHeld: z.boolean().describe("Stop was pressed: what waits is given to the model with the user's next message"),
     sandbox: z.strictObject({ state: sandboxState, sandboxId: id.nullable(), generation: count }),
     usage,
     costUsd: z.number().nonnegative().describe("Sum over the replies whose price is known"),

@@ -2,9 +2,10 @@
 import { hostname } from "node:os";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
+import { askDatabase } from "#shared/database/ask.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
-import { openTurns } from "#shared/database/sessions.ts";
+import { unsettledSessions } from "#shared/database/sessions.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLeases } from "#shared/nats/leases.ts";
@@ -43,7 +44,7 @@ export async function openBrain(parts: BrainParts, resources: Resources): Promis
     openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),
     config,
-    openTurns: () => openTurns(database),
+    unsettled: () => askDatabase(() => unsettledSessions(database)),
     brainName,
     log,
   });

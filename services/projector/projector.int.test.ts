@@ -5,7 +5,7 @@ import { lastApplied, SESSIONS_PROJECTION } from "#shared/database/applied.ts";
 import { type Database, openDatabase } from "#shared/database/database.ts";
 import { migrate } from "#shared/database/migrate.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
-import { findSession, listSessions, openTurns } from "#shared/database/sessions.ts";
+import { findSession, listSessions, unsettledSessions } from "#shared/database/sessions.ts";
 import type { LedgerMessage, Version } from "#shared/ledger/ledger.ts";
 import { NEW_SESSION } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
@@ -89,7 +89,7 @@ describe("the projector", () => {
       );
     }
     expect((await findSession(database, "ses_b"))?.session).to.include({ title: "session b", queuedMessages: 1 });
-    expect((await openTurns(database)).sort()).to.deep.equal(["ses_a", "ses_b", "ses_c"]);
+    expect((await unsettledSessions(database)).sort()).to.deep.equal(["ses_a", "ses_b", "ses_c"]);
   });
 
   it("changes nothing when a batch comes again, whole or in part", async () => {

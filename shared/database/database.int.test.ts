@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { testDatabase } from "#shared/testing/postgres.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { migrate } from "./migrate.ts";
+import { migrations } from "./migrations/migrations.ts";
 
 describe("the database", () => {
   let server: Awaited<ReturnType<typeof testDatabase>>;
@@ -22,7 +23,7 @@ describe("the database", () => {
     for (const { orm } of databases) expect(await orm.migrator.getPending()).to.deep.equal([]);
     const [database] = databases;
     const applied = await database?.pool.query("select name from migration");
-    expect(applied?.rows).to.have.length(1);
+    expect(applied?.rows).to.have.length(migrations.length);
   });
 
   it("has in its tables exactly the columns of the entities", async () => {

@@ -4,7 +4,12 @@
 import { Migrator } from "@mikro-orm/migrations";
 import { MikroORM } from "@mikro-orm/postgresql";
 import type { Pool, PoolClient } from "pg";
-import { appliedSequenceEntity, ledgerMessageEntity, sessionOverviewEntity } from "./entities.ts";
+import {
+  appliedSequenceEntity,
+  ledgerMessageEntity,
+  sessionOverviewEntity,
+  sessionSnapshotEntity,
+} from "./entities.ts";
 import { migrations } from "./migrations/migrations.ts";
 
 const CONNECTIONS_MAX = 10;
@@ -25,11 +30,11 @@ export type Database = Readonly<{
 export async function openDatabase(url: string): Promise<Database> {
   const orm = await MikroORM.init({
     clientUrl: url,
-    entities: [ledgerMessageEntity, sessionOverviewEntity, appliedSequenceEntity],
+    entities: [ledgerMessageEntity, sessionOverviewEntity, appliedSequenceEntity, sessionSnapshotEntity],
     extensions: [Migrator],
     migrations: { migrationsList: [...migrations], snapshot: false, tableName: "migration", silent: true },
     pool: { max: CONNECTIONS_MAX },
-    driverOptions: { connectionTimeoutMillis: CONNECT_MS },
+    driverOptions: { connectionTimeoutMillis: CONNECT_MS, keepAlive: true },
     allowGlobalContext: false,
   });
   const pool = await orm.em.getConnection().getNativeClient();

@@ -1,5 +1,5 @@
 // The tables. ledger_message is the mirror: the ledger's second copy. session_overview is a read model, made
-// from the mirror alone. applied_sequence says how far each projection is, per shard.
+// from the mirror alone. applied_sequence says how far each projection is, per shard. session_snapshot is a cache.
 import { defineEntity, type InferEntity, p } from "@mikro-orm/postgresql";
 import type { SessionDetail } from "#schemas/api/session.ts";
 
@@ -28,6 +28,7 @@ export const sessionOverviewEntity = defineEntity({
     openTurnId: p.text().nullable(),
     lastTurn: p.json<SessionDetail["lastTurn"]>().nullable(),
     queue: p.json<SessionDetail["queue"]>(),
+    queueHeld: p.boolean(),
     sandboxState: p.text().$type<SessionDetail["sandbox"]["state"]>(),
     sandboxId: p.text().nullable(),
     sandboxGeneration: p.integer(),
@@ -54,6 +55,19 @@ export const appliedSequenceEntity = defineEntity({
     projection: p.text().primary(),
     shard: p.integer().primary(),
     sequence: p.bigint("number").$type<number>(),
+  },
+});
+
+export const sessionSnapshotEntity = defineEntity({
+  name: "SessionSnapshotRow",
+  tableName: "session_snapshot",
+  properties: {
+    session: p.text().primary(),
+    fold: p.text().primary(),
+    foldVersion: p.integer(),
+    sequence: p.bigint("number").$type<number>(),
+    hash: p.text(),
+    state: p.uint8array(),
   },
 });
 

@@ -41,11 +41,21 @@ export async function findSessions(database: Database, sessions: readonly string
   return found.map(overviewOf);
 }
 
-/** Sessions whose turn is open: what a brain looks at when it starts. */
-export async function openTurns(database: Database): Promise<string[]> {
-  const open = { openTurnId: { $ne: null } };
-  const found = await database.orm.em.fork().find(sessionOverviewEntity, open, { fields: ["id"] });
-  return found.map(({ id }) => id);
+/** A message that was posted this lately is being taken up by whoever heard of it. */
+const TAKEN_UP_MS = 2_000;
+
+const UNSETTLED = `
+  select id from session_overview
+  where open_turn_id is not null
+    or (status = 'idle' and not queue_held and queue <> '[]'::jsonb
+        and updated_at < now() - ${TAKEN_UP_MS} * interval '1 millisecond')`;
+
+const ids = z.array(z.object({ id: z.string() }));
+
+/** Sessions that want a brain: a turn is open, or messages wait for one and nobody takes them up. */
+export async function unsettledSessions({ pool }: Pick<Database, "pool">): Promise<string[]> {
+  const { rows } = await pool.query({ name: "unsettled-sessions", text: UNSETTLED });
+  return ids.parse(rows).map(({ id }) => id);
 }
 
 function afterCursor(cursor: string) {
@@ -98,6 +108,7 @@ function overviewOf(row: SessionOverviewRow): StoredOverview {
     lastTurn: row.lastTurn ?? null,
     queuedMessages: row.queue.length,
     queue: row.queue,
+    queueHeld: row.queueHeld,
     sandbox: { state: row.sandboxState, sandboxId: row.sandboxId ?? null, generation: row.sandboxGeneration },
     usage: { inputTokens, outputTokens, cachedInputTokens },
     costUsd: row.costUsd,

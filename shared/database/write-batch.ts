@@ -25,6 +25,7 @@ const sessionColumns = [
   "openTurnId",
   "lastTurn",
   "queue",
+  "queueHeld",
   "sandboxState",
   "sandboxId",
   "sandboxGeneration",

@@ -43,6 +43,7 @@ function created(data: EventOf<"SessionCreated">["data"], { session, at, sequenc
     lastTurn: null,
     queuedMessages: 0,
     queue: [],
+    queueHeld: false,
     sandbox: { state: "absent", sandboxId: null, generation: 0 },
     usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 },
     costUsd: 0,
@@ -60,6 +61,8 @@ function changeBy(session: SessionDetail, event: PistisEvent, at: string): Parti
       return posted(session, event.data, at);
     case "MessageWithdrawn":
       return queueWithout(session, [event.data.messageId]);
+    case "InterruptRequested":
+      return event.data.turnId === session.openTurnId ? { queueHeld: true } : {};
     case "TurnStarted":
       return turnStarted(session, event.data, at);
     case "TurnTakenOver":
@@ -89,6 +92,7 @@ const posted: Evolve<"MessagePosted"> = (session, { messageId, text, delivery },
   return {
     queue,
     queuedMessages: queue.length,
+    queueHeld: false,
     counts: { ...session.counts, messages: session.counts.messages + 1 },
   };
 };

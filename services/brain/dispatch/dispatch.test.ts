@@ -1,5 +1,10 @@
 import { expect } from "chai";
+import { silentLog } from "#shared/service/log.ts";
+import { openModels } from "../models/registry.ts";
 import { World } from "../testing/world.ts";
+import { openToolboxes } from "../turn/session-run.ts";
+import { WarmLinks } from "../turn/warm-links.ts";
+import { Dispatch } from "./dispatch.ts";
 
 const SESSIONS = 20;
 const MESSAGES = 10;
@@ -54,6 +59,95 @@ describe("which sessions a brain works on", () => {
     await world.first(held, "TurnEnded");
   });
 
+  it("lets a session that another brain holds not delay what is posted after it", async () => {
+    world = new World();
+    const held = await world.createSession();
+    const lease = await world.leases.take(held, "brain-z");
+    await world.startBrain();
+    await world.post(held, "> say held");
+    const free = await world.createSession();
+    for (const count of [0, 1, 2]) {
+      await world.post(free, "> say free");
+      await world.first(free, "TurnEnded", count);
+    }
+    expect((await world.events(held)).map(({ type }) => type)).not.to.include("TurnStarted");
+    await lease.release();
+    await world.first(held, "TurnEnded");
+  });
+
+  it("forgets no message of a held session when the brain that heard of it dies", async () => {
+    world = new World();
+    const session = await world.createSession();
+    const lease = await world.leases.take(session, "brain-z");
+    const brain = await world.startBrain("brain-a");
+    await world.post(session, "> say hello");
+    const after = await world.createSession();
+    await world.post(after, "> say after");
+    // The message before this one is acknowledged, though nobody works on it.
+    await world.first(after, "TurnEnded");
+    await brain.close();
+    await lease.release();
+    await world.startBrain("brain-b");
+    await world.first(session, "TurnEnded");
+    expect((await world.events(session)).filter(({ type }) => type === "TurnStarted")).to.have.length(1);
+  });
+
+  it("takes over an open turn that it heard of, also when the read model knows nothing of it", async () => {
+    world = new World();
+    const session = await world.createSession();
+    await world.post(session, "> say hello");
+    const lease = await world.leases.take(session, "brain-z");
+    const dispatch = openDispatch(60_000);
+    const consumer = await world.ledger.feed.react({ consumer: "b", handle: (messages) => dispatch.handle(messages) });
+    await world.joinSandbox(session);
+    await world.leaveOpenCalls(session, 1);
+    while (dispatch.kept.openTurns === 0) await nextLook();
+    await dispatch.takeOverAll([]);
+    expect((await world.events(session)).map(({ type }) => type)).not.to.include("TurnTakenOver");
+    await lease.release();
+    await dispatch.takeOverAll([]);
+    await world.first(session, "TurnTakenOver");
+    await world.first(session, "TurnEnded");
+    await consumer.close();
+    await dispatch.close();
+  });
+
+  it("keeps nothing in memory of sessions that were idle for long", async () => {
+    world = new World();
+    const warmLinks = new WarmLinks(20);
+    const dispatch = openDispatch(20, warmLinks);
+    const consumer = await world.ledger.feed.react({ consumer: "b", handle: (messages) => dispatch.handle(messages) });
+    const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => world.createSession()));
+    for (const session of sessions) await world.post(session, "$ true");
+    for (const session of sessions) await world.first(session, "TurnEnded");
+    while (dispatch.kept.records > 0 || warmLinks.size > 0 || dispatch.kept.running > 0) await nextLook();
+    expect(dispatch.kept).to.deep.equal({ records: 0, running: 0, held: 0, openTurns: 0 });
+    const [first = ""] = sessions;
+    await world.post(first, "> say still here");
+    await world.first(first, "TurnEnded", 1);
+    await consumer.close();
+    await dispatch.close();
+    await warmLinks.close();
+  });
+
+  function openDispatch(warmMs: number, warmLinks = new WarmLinks(warmMs)): Dispatch {
+    const { config, openLink } = world;
+    return new Dispatch({
+      ledger: world.ledger.open("brain"),
+      feed: world.ledger.feed,
+      leases: world.leases.open("brain-a"),
+      live: { publish: () => undefined },
+      models: openModels(config),
+      tools: openToolboxes(config),
+      brain: "brain-a",
+      log: silentLog,
+      openLink,
+      warmLinks,
+      config,
+      warmMs,
+    });
+  }
+
   it("starts where it was: messages posted while no brain ran are worked on at the next start", async () => {
     world = new World();
     const session = await world.createSession();
@@ -78,3 +172,7 @@ describe("which sessions a brain works on", () => {
     expect(world.leases.holderOf(session)).to.equal(undefined);
   });
 });
+
+function nextLook(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -3,10 +3,10 @@
 // A ledger message is acknowledged only when what it asks for cannot be forgotten any more:
 //   - a turn is open: the end of that turn comes here as a message of its own, and is looked at again then;
 //   - nothing waits: there is nothing to forget;
-//   - something waits: a turn was started, or the message comes again (Retryable) because another brain still
-//     holds the session. That is a matter of milliseconds (it has ended its turn and lets go), or of the lease's
-//     life when that brain died just then.
+//   - something waits: a turn was started, or another brain still holds the session. Then it is set aside
+//     (held-sessions.ts), and the read model lists it as unsettled to every brain.
 
+import { setTimeout as delay } from "node:timers/promises";
 import { Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import type { Lease, Leases } from "#shared/leases/leases.ts";
@@ -15,24 +15,48 @@ import { attention } from "../session/questions.ts";
 import { SessionRecord } from "../session/record.ts";
 import { Abandoned } from "../turn/context.ts";
 import { type TurnDependencies, workOn } from "../turn/session-run.ts";
+import { HeldSessions } from "./held-sessions.ts";
 import { Troubles } from "./troubles.ts";
+import { WARM_MS, WARM_SESSIONS_MAX, WarmRecords } from "./warm-records.ts";
 
-export type DispatchDependencies = TurnDependencies & Readonly<{ ledger: Ledger; leases: Leases }>;
+export type DispatchDependencies = TurnDependencies &
+  Readonly<{
+    ledger: Ledger;
+    leases: Leases;
+    /** How long an idle session's fold is kept. */
+    warmMs?: number;
+  }>;
 
-/** Folds that are kept for sessions which nobody works on, so that the next message needs no read. */
-export const WARM_SESSIONS_MAX = 256;
-const HELD_RETRY_MS = 200;
+/** A turn of this brain that has just ended is waited for; one that takes longer to let go is set aside. */
+const LETTING_GO_MS = 200;
+const CLOSING_RETRY_MS = 200;
+const SWEEPS_PER_WARM_TIME = 4;
 const CALLING = new Set(["MessagePosted", "TurnEnded", "SessionEndRequested"]);
 
 export class Dispatch {
   readonly #dependencies: DispatchDependencies;
-  readonly #records = new Map<string, SessionRecord>();
+  readonly #records: WarmRecords;
   readonly #running = new Map<string, Promise<void>>();
+  readonly #held: HeldSessions;
+  /** Turns that were heard to start and not to end: should their brain die, the read model may be behind. */
+  readonly #openTurns = new Set<string>();
   readonly #troubles = new Troubles(() => performance.now());
   readonly #closing = new AbortController();
+  readonly #sweeping: NodeJS.Timeout;
 
   constructor(dependencies: DispatchDependencies) {
     this.#dependencies = dependencies;
+    const { ledger, warmMs = WARM_MS } = dependencies;
+    const limits = { warmMs, sessionsMax: WARM_SESSIONS_MAX, now: () => performance.now() };
+    this.#records = new WarmRecords((session) => new SessionRecord(ledger, session), limits);
+    this.#held = new HeldSessions((session) => this.#lookAgain(session), this.#closing.signal);
+    this.#sweeping = setInterval(() => this.#sweep(), warmMs / SWEEPS_PER_WARM_TIME).unref();
+  }
+
+  /** What is in memory for sessions, by what it is. */
+  get kept(): Readonly<{ records: number; running: number; held: number; openTurns: number }> {
+    const { size: openTurns } = this.#openTurns;
+    return { records: this.#records.size, running: this.#running.size, held: this.#held.size, openTurns };
   }
 
   /** One batch of a shard. Sessions do not wait for each other; the batch waits until each is settled. */
@@ -44,36 +68,50 @@ export class Dispatch {
     if (worst !== undefined) throw worst.reason;
   }
 
-  /** Goes on with the open turn of a session whose brain is gone. Nothing happens while somebody holds it. */
-  async takeOver(session: string): Promise<void> {
-    if (this.#running.has(session) || this.#closing.signal.aborted || this.#troubles.isResting(session)) return;
-    const lease = await this.#dependencies.leases.acquire(session);
-    if (lease === undefined) return;
-    if (this.#running.has(session)) return lease.release();
-    await this.#work(session, lease, "go-on");
+  /**
+   * Goes on with sessions that nobody works on: those that the read model lists, and the open turns that were heard
+   * of here. Nothing happens to a session that somebody holds.
+   */
+  async takeOverAll(unsettled: readonly string[]): Promise<void> {
+    const sessions = new Set([...unsettled, ...this.#openTurns]);
+    await Promise.all([...sessions].map((session) => this.#takeOver(session)));
   }
 
   /** Lets go of everything: open turns stay open, running commands go on, another brain asks about them. */
   async close(): Promise<void> {
+    clearInterval(this.#sweeping);
     this.#closing.abort(new Abandoned("The brain is stopping"));
-    await Promise.all(this.#running.values());
+    await Promise.all([this.#held.ended(), ...this.#running.values()]);
+  }
+
+  async #takeOver(session: string): Promise<void> {
+    if (this.#running.has(session) || this.#closing.signal.aborted || this.#troubles.isResting(session)) return;
+    const lease = await this.#dependencies.leases.acquire(session);
+    if (lease === undefined) return;
+    if (this.#running.has(session)) return lease.release();
+    this.#openTurns.delete(session);
+    await this.#work(session, lease, "go-on");
   }
 
   async #hear(session: string, news: readonly LedgerMessage[]): Promise<void> {
-    const calls = news.some(({ events }) => events.some(({ type }) => CALLING.has(type)));
-    const record = this.#records.get(session);
-    const isFolded = record?.absorb(news) ?? false;
-    if (!calls) return;
-    if (!isFolded) await this.#record(session).catchUp();
-    await this.#settle(session);
+    const events = news.flatMap((message) => message.events);
+    for (const { type } of events) {
+      if (type === "TurnStarted" || type === "TurnTakenOver") this.#openTurns.add(session);
+      if (type === "TurnEnded") this.#openTurns.delete(session);
+    }
+    const isFolded = this.#records.known(session)?.absorb(news) ?? false;
+    if (!events.some(({ type }) => CALLING.has(type))) return;
+    if (!isFolded) await this.#records.use(session).catchUp();
+    if (!(await this.#settle(session))) this.#held.add(session);
   }
 
-  async #settle(session: string): Promise<void> {
+  /** Resolves with false when another one holds the session, which still wants something. */
+  async #settle(session: string): Promise<boolean> {
     for (;;) {
-      const record = this.#record(session);
+      const record = this.#records.use(session);
       const what = attention(record.state);
-      if (what === "none" || what === "go-on") return;
-      if (this.#closing.signal.aborted) throw heldElsewhere(session);
+      if (what === "none" || what === "go-on") return true;
+      if (this.#closing.signal.aborted) throw closing(session);
       if (what === "end-session") {
         step("brain.session.ending");
         await record.commit({ type: "EndSession" });
@@ -82,19 +120,34 @@ export class Dispatch {
       }
       const current = this.#running.get(session);
       if (current !== undefined) {
-        await current;
+        await Promise.race([current, delay(LETTING_GO_MS, undefined, { ref: false })]);
+        if (this.#running.get(session) === current) return false;
         continue;
       }
       const lease = await this.#dependencies.leases.acquire(session);
-      if (lease === undefined) throw heldElsewhere(session);
+      if (lease === undefined) return false;
       await this.#work(session, lease, "start-turn");
+    }
+  }
+
+  /** Resolves with true when the session is settled or another look would not help. */
+  async #lookAgain(session: string): Promise<boolean> {
+    try {
+      await this.#records.use(session).catchUp();
+      return await this.#settle(session);
+    } catch (error) {
+      if (error instanceof Retryable) return false;
+      // Its turn was begun here and broke off, which #explain tells of and the read model lists.
+      if (error instanceof Abandoned) return true;
+      this.#explain(session, error);
+      return true;
     }
   }
 
   /** Resolves when the turn is in the ledger, or there was none. The work itself goes on. */
   async #work(session: string, lease: Lease, wanted: "start-turn" | "go-on"): Promise<void> {
     step("brain.lease.acquired");
-    const record = this.#record(session);
+    const record = this.#records.use(session);
     const begun = Promise.withResolvers<void>();
     const run = this.#run(record, lease, { wanted, onTurn: begun.resolve }).finally(() => {
       this.#running.delete(session);
@@ -120,6 +173,7 @@ export class Dispatch {
       step("brain.lease.releasing");
       await lease.release();
       step("brain.lease.released");
+      this.#records.use(record.session);
     }
   }
 
@@ -130,21 +184,12 @@ export class Dispatch {
     else log.error({ session, err: error }, "the session's work stopped; its turn stays open and is taken up again");
   }
 
-  #record(session: string): SessionRecord {
-    const record = this.#records.get(session) ?? new SessionRecord(this.#dependencies.ledger, session);
-    // The newest stand last, so that the first ones are those that nobody asked for the longest.
-    this.#records.delete(session);
-    this.#records.set(session, record);
-    if (this.#records.size > WARM_SESSIONS_MAX) this.#forgetOne();
-    return record;
-  }
-
-  #forgetOne(): void {
-    const idle = [...this.#records.keys()].find((session) => !this.#running.has(session));
-    if (idle !== undefined) this.#records.delete(idle);
+  #sweep(): void {
+    this.#records.sweep((session) => this.#running.has(session));
+    this.#troubles.sweep();
   }
 }
 
-function heldElsewhere(session: string): Retryable {
-  return new Retryable("session_held", `${session} is still held by another brain`, { retryAfterMs: HELD_RETRY_MS });
+function closing(session: string): Retryable {
+  return new Retryable("session_held", `${session} is left to another brain`, { retryAfterMs: CLOSING_RETRY_MS });
 }

@@ -23,6 +23,11 @@ export class Troubles {
     this.#noted.delete(session);
   }
 
+  /** Forgets those that nobody took up for long: somebody else did, or they are over. */
+  sweep(): void {
+    for (const [session, { until }] of this.#noted) if (until + REST_MS_MAX < this.#now()) this.#noted.delete(session);
+  }
+
   isResting(session: string): boolean {
     return (this.#noted.get(session)?.until ?? 0) > this.#now();
   }

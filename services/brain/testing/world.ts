@@ -13,6 +13,8 @@ import { silentLog } from "#shared/service/log.ts";
 import type { RunningService } from "#shared/service/service.ts";
 import { startBrain } from "../brain.ts";
 import type { Json } from "../session/history.ts";
+import { attention } from "../session/questions.ts";
+import { evolve, initialState, type Session } from "../session/session.ts";
 import { MemoryLeases } from "./memory-leases.ts";
 import { SandboxPeer } from "./sandbox-peer.ts";
 
@@ -56,7 +58,7 @@ export class World {
       openLink,
       live: { publish: (_session, message) => this.#seeLive(message) },
       config: this.config,
-      openTurns: async () => this.openTurns(),
+      unsettled: async () => this.unsettled(),
       brainName,
       log: silentLog,
     });
@@ -151,16 +153,15 @@ export class World {
     await Promise.all([...this.peers.values()].map((peer) => peer.close()));
   }
 
-  /** Sessions whose newest turn is open, as the read model would say. */
-  async openTurns(): Promise<string[]> {
-    const open = new Set<string>();
-    for (const session of this.#sessions) {
-      for (const { type } of await this.events(session)) {
-        if (type === "TurnStarted") open.add(session);
-        if (type === "TurnEnded") open.delete(session);
-      }
-    }
-    return [...open];
+  /** Sessions with an open turn or a message that waits for one, as the read model would say. */
+  async unsettled(): Promise<string[]> {
+    const found = await Promise.all(
+      [...this.#sessions].map(async (session) => {
+        const state = (await this.events(session)).reduce<Session>(evolve, initialState);
+        return attention(state) === "none" ? [] : [session];
+      }),
+    );
+    return found.flat();
   }
 
   /** Writes what a brain that died left behind: an open turn whose calls were started and never answered. */

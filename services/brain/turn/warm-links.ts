@@ -5,12 +5,20 @@ import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 export type SandboxBoot = Readonly<{ sandboxId: string; generation: number; bootId: string }>;
 export type WarmLink = Readonly<{ boot: SandboxBoot; link: SandboxLink }>;
 
-export const WARM_LINK_MS = 60_000;
 export const WARM_LINKS_MAX = 64;
 
 export class WarmLinks {
+  readonly #warmMs: number;
   readonly #kept = new Map<string, WarmLink & { timer: NodeJS.Timeout }>();
   readonly #closing = new Set<Promise<void>>();
+
+  constructor(warmMs: number) {
+    this.#warmMs = warmMs;
+  }
+
+  get size(): number {
+    return this.#kept.size;
+  }
 
   /** The session's link, which is the caller's from now on. */
   take(session: string): WarmLink | undefined {
@@ -22,7 +30,7 @@ export class WarmLinks {
 
   keep(session: string, warm: WarmLink): void {
     this.#drop(session);
-    const timer = setTimeout(() => this.#drop(session), WARM_LINK_MS).unref();
+    const timer = setTimeout(() => this.#drop(session), this.#warmMs).unref();
     this.#kept.set(session, { ...warm, timer });
     const [oldest] = this.#kept.keys();
     if (this.#kept.size > WARM_LINKS_MAX && oldest !== undefined) this.#drop(oldest);
