@@ -1,6 +1,6 @@
 // A compiled pistisd for tests, alone or in namespaces of its own, connected to a test's relay.
 import { type ChildProcess, spawn } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { newSecret } from "#shared/ids/ids.ts";
@@ -102,11 +102,19 @@ export class TestSandbox {
         ...binds,
       ],
       ...["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"],
-      ...["--ro-bind", PISTISD_FOLDER, "/opt/pistis", ...this.#workspaceMount()],
+      ...["--ro-bind", this.#programs(), "/opt/pistis", ...this.#workspaceMount()],
       ...["--bind", this.state, "/var/lib/pistisd", "--ro-bind", join(this.folder, "run"), "/run/pistis"],
       ...Object.entries(this.#guestEnvironment()).flatMap(([name, value]) => ["--setenv", name, value]),
       ...["--", ...prefix, `/opt/pistis/${program}`],
     ];
+  }
+
+  /** Another user may not be able to reach the checkout (a home folder of root's), so it gets a copy of its own. */
+  #programs(): string {
+    if (this.options.processesMax === undefined) return PISTISD_FOLDER;
+    const copy = join(this.folder, "programs");
+    if (!existsSync(copy)) cpSync(PISTISD_FOLDER, copy, { recursive: true, verbatimSymlinks: true });
+    return copy;
   }
 
   #workspaceMount(): string[] {
