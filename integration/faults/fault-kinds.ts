@@ -85,9 +85,11 @@ async function stopped(context: FaultContext, name: ProcessName, forMs: number):
   return holding(context, name, async () => {
     const { install } = context.stage;
     if (name.startsWith("brain")) context.brainDown(name);
+    const over = context.stage.outage(name);
     install.pause(name);
     await delay(forMs);
     install.resume(name);
+    over();
     return { kind: `stop ${serviceOf(name)}`, target: name };
   });
 }
@@ -129,8 +131,10 @@ function stopBrainAtStep(context: FaultContext): Promise<Done> {
       await delay(LOOK_EVERY_MS);
     }
     context.brainDown(OTHER_BRAIN);
+    const over = stage.outage(OTHER_BRAIN);
     await delay(leaseMs + random.between(800, 2_000));
     if (stage.install.state(OTHER_BRAIN) !== "ended") stage.install.resume(OTHER_BRAIN);
+    over();
     return { kind: "stop brain at a step", target: step };
   });
 }
@@ -141,10 +145,12 @@ async function cutNetwork({ stage, random, leaseMs }: FaultContext): Promise<Don
   if (own.length === 0) return undefined;
   const [peer, cut] = random.pick<(typeof own)[number]>(own);
   const how = random.chance(0.5) ? "drop" : "freeze";
+  const over = stage.outage(service);
   if (how === "drop") cut.drop();
   else cut.freeze();
   await delay(cutMs(random, service, peer, leaseMs));
   cut.mend();
+  over();
   return { kind: `${how} ${serviceOf(service)}-${peer}`, target: service };
 }
 

@@ -2,6 +2,7 @@
 import type { EventOf } from "#schemas/ledger/event.ts";
 import { callsOf } from "./calls.ts";
 import type { Observed, ObservedMessage } from "./observed.ts";
+import type { Outage } from "./stage.ts";
 
 /** A brain was killed or stopped: by its name, which others of later starts may have too. */
 export type BrainDown = Readonly<{ brain: string; atMs: number }>;
@@ -15,12 +16,21 @@ export type RunFigures = Readonly<{
   changingCalls: number;
   changingUnknown: number;
   notRun: number;
+  marks: number;
+  /** Where nothing else that a take-over needs was down or cut off: another brain, NATS, PostgreSQL. */
   takeOverMs: readonly number[];
+  /** Of all, other faults at the same time included. */
+  takeOverUnderFaultsMs: readonly number[];
 }>;
 
 const READS = new Set(["read", "list", "search", "bash_output", "processes"]);
 
-export function figuresOf(observed: Observed, brainsDown: readonly BrainDown[]): RunFigures {
+export function figuresOf(
+  observed: Observed,
+  brainsDown: readonly BrainDown[],
+  outages: readonly Outage[],
+): RunFigures {
+  const takeOvers = takeOversOf(observed.messages, brainsDown);
   const calls = callsOf(observed.messages).filter(({ started }) => started !== undefined);
   const changing = calls.filter(({ tool }) => !READS.has(tool));
   const ended = (list: typeof calls, type: string) => list.filter(({ ends }) => ends[0]?.type === type).length;
@@ -33,19 +43,36 @@ export function figuresOf(observed: Observed, brainsDown: readonly BrainDown[]):
     changingCalls: changing.length,
     changingUnknown: ended(changing, "ToolOutcomeUnknown"),
     notRun: ended(calls, "ToolNotRun"),
-    takeOverMs: takeOversOf(observed.messages, brainsDown),
+    marks: observed.marks.length,
+    takeOverMs: takeOvers.filter((one) => !isDisturbed(one, outages)).map(lengthOf),
+    takeOverUnderFaultsMs: takeOvers.map(lengthOf),
   };
 }
 
+type TakeOver = BrainDown & Readonly<{ untilMs: number }>;
+
+const NEEDED = new Set<string>(["nats-server", "postgres"]);
+
+function isDisturbed({ brain, atMs, untilMs }: TakeOver, outages: readonly Outage[]): boolean {
+  return outages.some(({ name, ...outage }) => {
+    const isNeeded = NEEDED.has(name) || (name.startsWith("brain-") && name !== brain);
+    return isNeeded && outage.fromMs < untilMs && outage.untilMs > atMs;
+  });
+}
+
+function lengthOf({ atMs, untilMs }: TakeOver): number {
+  return Math.round(untilMs - atMs);
+}
+
 /** From the moment in which the owner of an open turn went down until another start of a brain had taken it over. */
-function takeOversOf(messages: readonly ObservedMessage[], brainsDown: readonly BrainDown[]): number[] {
+function takeOversOf(messages: readonly ObservedMessage[], brainsDown: readonly BrainDown[]): TakeOver[] {
   const bySession = Map.groupBy(messages, ({ session }) => session);
   return [...bySession.values()].flatMap((session) => takeOversIn(session, brainsDown));
 }
 
-function takeOversIn(session: readonly ObservedMessage[], brainsDown: readonly BrainDown[]): number[] {
+function takeOversIn(session: readonly ObservedMessage[], brainsDown: readonly BrainDown[]): TakeOver[] {
   let owner: { brain: string; sinceMs: number } | undefined;
-  const times: number[] = [];
+  const times: TakeOver[] = [];
   for (const { storedAtMs, events } of session) {
     for (const event of events) {
       if (event.type === "TurnTakenOver") times.push(...sinceDown(owner, storedAtMs, brainsDown));
@@ -64,12 +91,12 @@ function sinceDown(
   owner: { brain: string; sinceMs: number } | undefined,
   atMs: number,
   brainsDown: readonly BrainDown[],
-): number[] {
+): TakeOver[] {
   if (owner === undefined) return [];
   const down = brainsDown.find(
     ({ brain, atMs: downMs }) => owner.brain.startsWith(`${brain}-`) && downMs >= owner.sinceMs && downMs <= atMs,
   );
-  return down === undefined ? [] : [Math.round(atMs - down.atMs)];
+  return down === undefined ? [] : [{ ...down, untilMs: atMs }];
 }
 
 export function median(values: readonly number[]): number {

@@ -78,9 +78,9 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
   const book = openBook(say);
   const repository = await mkdtemp(join(tmpdir(), "pistis-faults-repository-"));
   commit(newRepository(repository), { "README.md": "A repository\n" });
-  const onDeath = (death: Death, reached: string | undefined) => {
+  const onDeath = (death: Death, { reached, atMs }: { reached: string | undefined; atMs: number }) => {
     if (reached === undefined) return book.exit(death);
-    if (death.name.startsWith("brain")) book.brainDown(death.name);
+    if (death.name.startsWith("brain")) book.brainDown(death.name, atMs);
     book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
     if (isService(death.name)) plan.reached(death.name, reached);
   };
@@ -126,7 +126,7 @@ function openBook(say: (line: string) => void) {
       faults.push({ ...done, atMs: Date.now() });
       say(`${faults.length} ${done.kind}: ${done.target}`);
     },
-    brainDown: (brain: string) => void brainsDown.push({ brain, atMs: Date.now() }),
+    brainDown: (brain: string, atMs = Date.now()) => void brainsDown.push({ brain, atMs }),
     exit: ({ name, exit, lastLines }: Death) => {
       exits.push(`${name} ended with ${exit.signal ?? exit.code}: ${lastLines.slice(-3).join(" | ")}`);
       say(exits.at(-1) ?? "");
@@ -154,7 +154,7 @@ async function judge(scene: Scene, say: (line: string) => void): Promise<RunResu
     ...(broken === undefined ? [] : [{ of: "chain" as const, session: broken.session, text: broken.reason }]),
     ...(await mirrorAtRest(scene, ledger)).map((text) => ({ of: "mirror" as const, session: "", text })),
   ];
-  const figures = figuresOf(observed, brainsDown);
+  const figures = figuresOf(observed, brainsDown, stage.outages);
   return { faults, steps: scene.steps, violations, figures, exits };
 }
 

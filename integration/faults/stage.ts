@@ -20,6 +20,9 @@ const LAST_LINE_MS_MAX = 300;
 /** A process that cannot start because another one is down is started again so often before that is an error. */
 const STARTS_MAX = 200;
 
+/** A time in which a process could not do its work; `untilMs` is open while it lasts. */
+export type Outage = { readonly name: ProcessName; readonly fromMs: number; untilMs: number };
+
 /** Where a service's own stretch of network leads. */
 export type Peer = "nats" | "postgres" | "relay";
 
@@ -30,6 +33,10 @@ export type Stage = Readonly<{
   services: readonly ServiceName[];
   /** The stretches of network between a service and what it needs. */
   cuts: ReadonlyMap<ServiceName, ReadonlyMap<Peer, NetworkCut>>;
+  /** Whatever was down, hung or cut off, and when. */
+  outages: readonly Outage[];
+  /** Notes that the process can do nothing until the returned function is called. */
+  outage: (name: ProcessName) => () => void;
   /** Kills it, if it has not died by itself just now; resolves when it serves again. */
   restart: (name: ProcessName, downMs: number) => Promise<void>;
   /** Resolves when everything runs and serves. */
@@ -42,7 +49,7 @@ export type StageOptions = ServiceProcessesOptions &
     /** The step that this start of the service is armed with: `name[:nth][:stop]`. */
     arm: (service: ServiceName) => string | undefined;
     /** A service ended at its step, or by itself. Called before it is started again. */
-    onDeath: (death: Death, reached: string | undefined) => void;
+    onDeath: (death: Death, known: { atMs: number; reached: string | undefined }) => void;
   }>;
 
 const PEERS: Readonly<Record<Peer, string>> = {
@@ -59,20 +66,21 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   const closing = new AbortController();
   const cuts = new Map([...environments].map(([name, { cuts: own }]) => [name, own]));
   const inTurn = oneAtATime();
+  const { outages, outage } = openOutages();
   const start = (name: ProcessName) =>
     inTurn(name, () => startUntilReady({ install, options, environments, closing }, name));
   await Promise.all(services.map(start));
-  const supervising = supervise({ install, options, start, signal: closing.signal });
+  const supervising = supervise({ install, options, start, outage, signal: closing.signal });
   return {
-    install,
-    services,
-    cuts,
+    ...{ install, services, cuts, outages, outage },
     restart: async (name, downMs) => {
+      const over = outage(name);
       await inTurn(name, async () => {
         if (install.state(name) !== "ended") await install.kill(name);
         await delay(downMs);
       });
       await start(name);
+      over();
     },
     settled: async () => {
       await Promise.all(install.names.map(start));
@@ -84,6 +92,18 @@ export async function openStage(options: StageOptions): Promise<Stage> {
       for (const own of cuts.values()) for (const cut of own.values()) await cut.close();
     },
   };
+}
+
+function openOutages() {
+  const outages: Outage[] = [];
+  const outage = (name: ProcessName) => {
+    const entry = { name, fromMs: Date.now(), untilMs: Number.POSITIVE_INFINITY };
+    outages.push(entry);
+    return () => {
+      entry.untilMs = Date.now();
+    };
+  };
+  return { outages, outage };
 }
 
 /** What is done to one process is done in the order in which it was asked for. */
@@ -176,15 +196,19 @@ type Supervising = Readonly<{
   install: ServiceProcesses;
   options: StageOptions;
   start: (name: ProcessName) => Promise<void>;
+  outage: (name: ProcessName) => () => void;
   signal: AbortSignal;
 }>;
 
 /** What ends without having been killed from here is told and started again. */
-async function supervise({ install, options, start, signal }: Supervising): Promise<void> {
+async function supervise({ install, options, start, outage, signal }: Supervising): Promise<void> {
   const starting = new Set<Promise<void>>();
   const revive = async (death: Death) => {
-    options.onDeath(death, await reachedBy(install, death));
+    const over = outage(death.name);
+    const atMs = Date.now();
+    options.onDeath(death, { atMs, reached: await reachedBy(install, death) });
     await start(death.name);
+    over();
   };
   for (let seen = 0; !signal.aborted; ) {
     for (const death of install.deaths.slice(seen)) {

@@ -14,9 +14,15 @@ export type Summary = Readonly<{
   unknownShare: number;
   /** The same of those that change something: commands and files. */
   unknownShareOfChanges: number;
-  takeOverMs: Readonly<{ median: number; max: number; count: number }>;
+  marks: number;
+  /** Nothing else that it needs was down at the time. */
+  takeOverMs: Spread;
+  /** Other faults at the same time included. */
+  takeOverUnderFaultsMs: Spread;
   byKind: Readonly<Record<string, number>>;
 }>;
+
+type Spread = Readonly<{ median: number; max: number; count: number }>;
 
 export function summaryOf(results: readonly RunResult[]): Summary {
   const sum = (of: (result: RunResult) => number) => results.reduce((total, result) => total + of(result), 0);
@@ -24,7 +30,6 @@ export function summaryOf(results: readonly RunResult[]): Summary {
     name,
     sum((result) => result.violations.filter(({ of }) => of === name).length),
   ]);
-  const takeOvers = results.flatMap(({ figures }) => figures.takeOverMs);
   const kinds = Map.groupBy(
     results.flatMap(({ faults }) => faults),
     ({ kind }) => kind,
@@ -43,9 +48,15 @@ export function summaryOf(results: readonly RunResult[]): Summary {
       sum(({ figures }) => figures.changingUnknown),
       sum(({ figures }) => figures.changingCalls),
     ),
-    takeOverMs: { median: median(takeOvers), max: Math.max(0, ...takeOvers), count: takeOvers.length },
+    marks: sum(({ figures }) => figures.marks),
+    takeOverMs: spreadOf(results.flatMap(({ figures }) => figures.takeOverMs)),
+    takeOverUnderFaultsMs: spreadOf(results.flatMap(({ figures }) => figures.takeOverUnderFaultsMs)),
     byKind: Object.fromEntries([...kinds].map(([kind, list]) => [kind, list.length]).sort()),
   };
+}
+
+function spreadOf(times: readonly number[]): Spread {
+  return { median: median(times), max: Math.max(0, ...times), count: times.length };
 }
 
 function share(part: number, whole: number): number {
