@@ -31,6 +31,9 @@ export async function runCall(context: TurnContext, call: Call, link: SandboxLin
   if (tool === undefined || accepted?.status !== "accepted") {
     return notRun(call.callId, "not_acceptable", "This call did not run: its tool or input is not known here.");
   }
+  if (context.signals.halt.aborted) {
+    return notRun(call.callId, "stopped", "This call did not run: the user stopped the turn before it left.");
+  }
   return observed(context, { call, link, effect: tool.effect }, (onOutput) => {
     step("brain.call.sending");
     const running = accepted.run({ link, callId: call.callId, onOutput });

@@ -4,7 +4,7 @@
 import { step } from "#shared/faults/step.ts";
 import { openCalls } from "../session/questions.ts";
 import type { Call, Working } from "../session/session.ts";
-import { runCall } from "./call.ts";
+import { notRun, runCall } from "./call.ts";
 import { type TurnContext, working } from "./context.ts";
 import type { Bench } from "./workplace.ts";
 
@@ -40,11 +40,31 @@ export function batch(
 }
 
 async function finish(context: TurnContext, started: readonly Call[], askedCount: number): Promise<Known | undefined> {
-  const bench = context.workplace.now ?? (await context.workplace.prepare());
+  const bench = context.workplace.now ?? (await prepared(context, started));
   const [only] = started;
   if (only !== undefined && started.length === 1) return finishOne(context, only, { bench, isLast: askedCount === 0 });
   await Promise.all(started.map((call) => finishOne(context, call, { bench, isLast: false })));
   return undefined;
+}
+
+/**
+ * The sandbox for calls that are stored as started and that this brain has not sent: those of another one were
+ * closed when the turn was taken over. When there is no sandbox after all, this brain knows that they did not run.
+ */
+async function prepared(context: TurnContext, unsent: readonly Call[]): Promise<Bench> {
+  try {
+    return await context.workplace.prepare();
+  } catch (error) {
+    if (!context.signals.abandon.aborted) await closeUnsent(context, unsent);
+    throw error;
+  }
+}
+
+async function closeUnsent({ record, epoch }: TurnContext, unsent: readonly Call[]): Promise<void> {
+  const text = "This call did not run: it had not left when the turn ended.";
+  for (const { callId } of unsent) {
+    await record.commit({ type: "FinishCall", epoch, end: notRun(callId, "not_sent", text) });
+  }
 }
 
 async function finishOne(

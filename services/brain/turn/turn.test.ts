@@ -77,6 +77,41 @@ describe("a turn", () => {
     expect((await world.peerOf(session)).received.filter(({ op }) => op === "exec")).to.deep.equal([]);
   });
 
+  /** Lets nothing leave between the start of a call and its sending before `meanwhile` has happened. */
+  function afterStarted(meanwhile: (session: string) => Promise<void>): (ledger: Ledger) => Ledger {
+    let done = false;
+    return (ledger) => ({
+      read: (...args) => ledger.read(...args),
+      append: async (session, expected, events, cause) => {
+        const appended = await ledger.append(session, expected, events, cause);
+        if (!done && events.some(({ type }) => type === "ToolStarted")) {
+          done = true;
+          await meanwhile(session);
+        }
+        return appended;
+      },
+    });
+  }
+
+  it("says that a call did not run when its sandbox failed after its start was stored and before it was sent", async () => {
+    world = new World({ schedules: false });
+    const failure = { code: "disk_full", message: "No space", next: "Make room" };
+    const through = afterStarted(async (session) => {
+      const { sandboxId } = (await world.first(session, "SandboxJoined")).data;
+      await world.append("scheduler", session, {
+        type: "SandboxFailed",
+        data: { sandboxId, generation: 1, failure },
+      });
+    });
+    await world.startBrain("brain-a", { through });
+    const session = await world.createSession();
+    await world.joinSandbox(session);
+    await world.post(session, "$ true");
+    expect((await world.first(session, "TurnEnded")).data).to.deep.include({ reason: "failed", failure });
+    expect((await world.first(session, "ToolNotRun")).data.reason).to.equal("not_sent");
+    expect(typesOf(await world.events(session))).not.to.include("ToolOutcomeUnknown");
+  });
+
   it("C140: a ledger that fails in the middle of a turn loses nothing and repeats nothing", async () => {
     world = new World();
     let fails = 1;
