@@ -5,11 +5,11 @@ import { pistisConfig } from "#schemas/config/pistis-config.ts";
 import type { PistisEvent, Writer } from "#schemas/ledger/event.ts";
 import type { LiveMessage } from "#schemas/live/live.ts";
 import { newId } from "#shared/ids/ids.ts";
-import type { LedgerMessage } from "#shared/ledger/ledger.ts";
+import type { Ledger, LedgerMessage } from "#shared/ledger/ledger.ts";
 import { type MemoryLedger, memoryLedger } from "#shared/ledger/memory.ts";
 import { silentLog } from "#shared/service/log.ts";
 import type { RunningService } from "#shared/service/service.ts";
-import { causeOf } from "#shared/testing/messages.ts";
+import { appendMany, causeOf, lastOf, versionOf } from "#shared/testing/messages.ts";
 import { startPublisher } from "./publisher.ts";
 import { type FolderSandbox, folderSandbox, lost } from "./testing/folder-link.ts";
 import { commit, newRepository, tempFolder } from "./testing/repositories.ts";
@@ -38,9 +38,9 @@ describe("the publisher", () => {
     temp.remove();
   });
 
-  async function start(): Promise<RunningService> {
+  async function start(own: Ledger = ledger.open("publisher")): Promise<RunningService> {
     const service = await startPublisher({
-      ledger: ledger.open("publisher"),
+      ledger: own,
       feed: ledger.feed,
       openLink: () => sandbox.link,
       live: { publish: (_session, message) => void live.push(message) },
@@ -135,6 +135,26 @@ describe("the publisher", () => {
     await (await start()).close();
     expect(sandbox.commands.length).to.equal(commands);
     expect(readdirSync(join(temp.path, "state", "wanted"))).to.deep.equal([]);
+  });
+
+  it("reads nothing when a turn starts in a session that has nothing to copy", async () => {
+    commit(source, { "a.txt": "a\n" });
+    const own = ledger.open("publisher");
+    const reads: string[] = [];
+    const read: Ledger["read"] = (asked, after) => {
+      reads.push(asked);
+      return own.read(asked, after);
+    };
+    await start({ ...own, read });
+    const other = newId("session");
+    const [first] = await appendMany(ledger.open("gateway"), other, 1);
+    const turn = { turnId: newId("turn"), epoch: 1, brain: "b", messageIds: [newId("message")] };
+    const started: PistisEvent = { type: "TurnStarted", data: turn };
+    await ledger.open("brain").append(other, versionOf(lastOf([first])), [started], causeOf(other));
+    await append("gateway", created(source));
+    await append("scheduler", joined("boot1"));
+    await outcome();
+    expect(new Set(reads)).to.deep.equal(new Set([session]));
   });
 
   it("says when the sandbox went away under it", async () => {

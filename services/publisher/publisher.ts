@@ -18,6 +18,7 @@ import { openCopyQueue } from "./copy-queue.ts";
 import { openGit } from "./git/mirror.ts";
 import type { Git } from "./git/run-git.ts";
 import { decide, isSameBoot, type RepositoryCommand } from "./repository/decide.ts";
+import { RepositoryFolds } from "./repository/folds.ts";
 import { evolve, initialState, type SessionRepository, type UpSandbox } from "./repository/repository.ts";
 
 export type PublisherDependencies = Readonly<{
@@ -31,7 +32,7 @@ export type PublisherDependencies = Readonly<{
   stateDir: string;
 }>;
 
-type Publishing = PublisherDependencies & { git: Git; locks: Locks; log: Log };
+type Publishing = PublisherDependencies & { git: Git; locks: Locks; folds: RepositoryFolds; log: Log };
 
 const COPIES_AT_ONCE_MAX = 4;
 const decider = { initialState, evolve, decide };
@@ -42,7 +43,12 @@ export const startPublisher: Start<PublisherDependencies> = async (dependencies)
   // Bundles of copies that were cut off.
   await rm(join(stateDir, "bundles"), { recursive: true, force: true });
   await mkdir(join(stateDir, "bundles"), { mode: 0o700 });
-  const publishing: Publishing = { ...dependencies, git: await openGit(stateDir), locks: openLocks() };
+  const publishing: Publishing = {
+    ...dependencies,
+    git: await openGit(stateDir),
+    locks: openLocks(),
+    folds: new RepositoryFolds(),
+  };
   const resources = new Resources();
   const queue = await openCopyQueue({
     folder: join(stateDir, "wanted"),
@@ -52,7 +58,7 @@ export const startPublisher: Start<PublisherDependencies> = async (dependencies)
   });
   resources.add("copies", queue, ({ close }) => close());
   const handle = async (messages: readonly LedgerMessage[]) => {
-    for (const session of sessionsIn(messages)) await queue.add(session);
+    for (const session of wantedBy(publishing.folds, messages)) await queue.add(session);
   };
   try {
     resources.add("ledger feed", await feed.react({ consumer: "publisher", handle }), ({ close }) => close());
@@ -63,17 +69,24 @@ export const startPublisher: Start<PublisherDependencies> = async (dependencies)
   return { name: "publisher", close: () => resources.close() };
 };
 
-function sessionsIn(messages: readonly LedgerMessage[]): Set<string> {
+/** Sessions with something to copy, or about which too little is known to rule it out. */
+function wantedBy(folds: RepositoryFolds, messages: readonly LedgerMessage[]): Set<string> {
   const isCause = ({ events }: LedgerMessage) =>
     events.some(({ type }) => type === "SandboxJoined" || type === "TurnStarted");
-  return new Set(messages.filter(isCause).map(({ session }) => session));
+  const wanting = messages.filter((message) => {
+    const status = folds.at(message)?.status ?? "wanted";
+    return status === "wanted" && isCause(message);
+  });
+  return new Set(wanting.map(({ session }) => session));
 }
 
 /** Copies until the ledger says that there is nothing to copy: the sandbox may be another one after each try. */
 async function copySession(publishing: Publishing, session: string, signal: AbortSignal): Promise<void> {
   let tried: UpSandbox | undefined;
   for (;;) {
-    const { state } = await load(publishing.ledger, decider, session);
+    const folded = await load(publishing.ledger, decider, session, publishing.folds.get(session));
+    const { state } = folded;
+    publishing.folds.set(session, folded);
     if (state.status !== "wanted") return;
     if (tried !== undefined && isSameBoot(tried, state.sandbox)) return;
     tried = state.sandbox;
@@ -82,7 +95,7 @@ async function copySession(publishing: Publishing, session: string, signal: Abor
     signal.throwIfAborted();
     step("publisher.copy.done");
     const cause = { correlationId: session, causationId: null };
-    await handleCommand(publishing.ledger, decider, { session, command, cause });
+    await handleCommand(publishing.ledger, decider, { session, command, cause, known: folded });
     step("publisher.copy.stored");
   }
 }

@@ -1,8 +1,8 @@
 // Decides and appends, one session at a time, and remembers recent sessions so that only what is new is read.
 // What is remembered is checked by every append: the ledger refuses one that was decided on an old state.
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
-import { type Folded, fold, handleCommand, load } from "#shared/ledger/handle-command.ts";
-import { type Cause, type Ledger, type LedgerMessage, NEW_SESSION } from "#shared/ledger/ledger.ts";
+import { type Folded, follow, handleCommand, load } from "#shared/ledger/handle-command.ts";
+import type { Cause, Ledger, LedgerMessage } from "#shared/ledger/ledger.ts";
 import { decide, type SandboxCommand } from "./sandbox/decide.ts";
 import { evolve, initialState, type SessionSandbox } from "./sandbox/sandbox.ts";
 
@@ -54,21 +54,11 @@ export function openSessions(ledger: Ledger): Sessions {
       return loaded.state;
     },
     follow(message) {
-      const folded = next(known.get(message.session)?.folded, message);
+      const folded = follow(decider, known.get(message.session)?.folded, message);
       if (folded !== undefined) remember(message.session, { folded });
     },
     noteCause: (session, cause) => remember(session, { cause }),
   };
-}
-
-/** Only a message that directly follows what is known can be taken in; after a gap the session is read. */
-function next(
-  { state, version }: Folded<SessionSandbox> = { state: initialState, version: NEW_SESSION },
-  message: LedgerMessage,
-): Folded<SessionSandbox> | undefined {
-  if (message.prev !== version.hash) return undefined;
-  const { sequence, hash } = message;
-  return { state: fold(evolve, state, [message]), version: { sequence, hash } };
 }
 
 function isOurs(event: { type: string }): event is SchedulerEvent {

@@ -31,6 +31,17 @@ export async function load<State>(
   return { state: fold(decider.evolve, known.state, messages), version };
 }
 
+/** Takes in a message of a feed; undefined when it does not directly follow what is known. */
+export function follow<State>(
+  decider: Pick<Decider<State, never>, "initialState" | "evolve">,
+  known: Folded<State> = { state: decider.initialState, version: NEW_SESSION },
+  message: LedgerMessage,
+): Folded<State> | undefined {
+  if (message.prev !== known.version.hash) return undefined;
+  const { sequence, hash } = message;
+  return { state: fold(decider.evolve, known.state, [message]), version: { sequence, hash } };
+}
+
 /**
  * Loads the session, decides and appends; folds what is new and decides again when another writer was first.
  * Resolves with the appended message, or with none when there was nothing to decide, and the state after it.
