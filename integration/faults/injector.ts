@@ -17,7 +17,7 @@ import { type Violation, violationsIn } from "./invariants.ts";
 import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
 import { openRandom } from "./random.ts";
-import { isService, openStage, type Stage } from "./stage.ts";
+import { isService, type KnownDeath, openStage, type Stage } from "./stage.ts";
 import { openStepPlan } from "./step-plan.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
@@ -78,8 +78,8 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
   const book = openBook(say);
   const repository = await mkdtemp(join(tmpdir(), "pistis-faults-repository-"));
   commit(newRepository(repository), { "README.md": "A repository\n" });
-  const onDeath = (death: Death, { reached, atMs }: { reached: string | undefined; atMs: number }) => {
-    if (reached === undefined) return book.exit(death);
+  const onDeath = (death: Death, { reached, atMs, served }: KnownDeath) => {
+    if (reached === undefined) return served ? book.exit(death) : undefined;
     if (death.name.startsWith("brain")) book.brainDown(death.name, atMs);
     book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
     if (isService(death.name)) plan.reached(death.name, reached);

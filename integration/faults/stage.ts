@@ -20,6 +20,14 @@ const LAST_LINE_MS_MAX = 300;
 /** A process that cannot start because another one is down is started again so often before that is an error. */
 const STARTS_MAX = 200;
 
+export type KnownDeath = Readonly<{
+  atMs: number;
+  /** The step at which it ended. */
+  reached: string | undefined;
+  /** It had served: otherwise it did not even start, as a service does whose servers are away. */
+  served: boolean;
+}>;
+
 /** A time in which a process could not do its work; `untilMs` is open while it lasts. */
 export type Outage = { readonly name: ProcessName; readonly fromMs: number; untilMs: number };
 
@@ -48,8 +56,8 @@ export type StageOptions = ServiceProcessesOptions &
   Readonly<{
     /** The step that this start of the service is armed with: `name[:nth][:stop]`. */
     arm: (service: ServiceName) => string | undefined;
-    /** A service ended at its step, or by itself. Called before it is started again. */
-    onDeath: (death: Death, known: { atMs: number; reached: string | undefined }) => void;
+    /** A process ended that was not killed from here. Called before it is started again. */
+    onDeath: (death: Death, known: KnownDeath) => void;
   }>;
 
 const PEERS: Readonly<Record<Peer, string>> = {
@@ -67,10 +75,11 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   const cuts = new Map([...environments].map(([name, { cuts: own }]) => [name, own]));
   const inTurn = oneAtATime();
   const { outages, outage } = openOutages();
+  const serving = new Set<ProcessName>();
   const start = (name: ProcessName) =>
-    inTurn(name, () => startUntilReady({ install, options, environments, closing }, name));
+    inTurn(name, () => startUntilReady({ install, options, environments, closing, serving }, name));
   await Promise.all(services.map(start));
-  const supervising = supervise({ install, options, start, outage, signal: closing.signal });
+  const supervising = supervise({ install, options, start, outage, serving, signal: closing.signal });
   return {
     ...{ install, services, cuts, outages, outage },
     restart: async (name, downMs) => {
@@ -167,14 +176,16 @@ type Starting = Readonly<{
   options: StageOptions;
   environments: Environments;
   closing: AbortController;
+  serving: Set<ProcessName>;
 }>;
 
 async function startUntilReady(
-  { install, options, environments, closing }: Starting,
+  { install, options, environments, closing, serving }: Starting,
   name: ProcessName,
 ): Promise<void> {
   for (let attempt = 1; !closing.signal.aborted; attempt++) {
     if (install.state(name) === "ended") {
+      serving.delete(name);
       const armed = isService(name) ? options.arm(name) : undefined;
       const variables = isService(name) ? environments.get(name)?.variables : undefined;
       await install.launch(name, {
@@ -185,7 +196,10 @@ async function startUntilReady(
       () => true,
       () => false,
     );
-    if (isReady) return;
+    if (isReady) {
+      serving.add(name);
+      return;
+    }
     if (attempt === STARTS_MAX)
       throw new Error(`${name} does not start:\n${install.lines(name).slice(-20).join("\n")}`);
     await delay(START_AGAIN_MS);
@@ -197,16 +211,18 @@ type Supervising = Readonly<{
   options: StageOptions;
   start: (name: ProcessName) => Promise<void>;
   outage: (name: ProcessName) => () => void;
+  serving: ReadonlySet<ProcessName>;
   signal: AbortSignal;
 }>;
 
 /** What ends without having been killed from here is told and started again. */
-async function supervise({ install, options, start, outage, signal }: Supervising): Promise<void> {
+async function supervise({ install, options, start, outage, serving, signal }: Supervising): Promise<void> {
   const starting = new Set<Promise<void>>();
   const revive = async (death: Death) => {
     const over = outage(death.name);
     const atMs = Date.now();
-    options.onDeath(death, { atMs, reached: await reachedBy(install, death) });
+    const served = serving.has(death.name);
+    options.onDeath(death, { atMs, served, reached: await reachedBy(install, death) });
     await start(death.name);
     over();
   };

@@ -23,6 +23,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "services/brain/session/record.ts#append": "every commit of the brain; the steps are around them",
   "services/brain/turn/reply.ts#keepHeard":
     "an append like that after a reply: brain.model.replied, brain.reply.stored",
+  "services/brain/turn/calls.ts#closeUnsent": "an append like that after a result: brain.call.answered",
   "services/brain/turn/session-run.ts#claim":
     "the append of brain.session.ending; the others have functions of their own",
   "services/brain/turn/workplace.ts#stopLeftovers": "repeats a stop: brain.stop.sent",
