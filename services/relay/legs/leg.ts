@@ -47,8 +47,14 @@ export function passOn(from: Leg, to: Leg, frame: Uint8Array): void {
   if (to.socket.writableLength > to.limits.legBufferBytesMax) block(from, to);
 }
 
+/** Frames that are sent in one go, as those that came in one read, leave in one write. */
 export function send(leg: Leg, frame: Uint8Array): void {
-  if (leg.ws.readyState === leg.ws.OPEN) leg.ws.send(frame, { binary: true });
+  if (leg.ws.readyState !== leg.ws.OPEN) return;
+  if (leg.socket.writableCorked === 0) {
+    leg.socket.cork();
+    process.nextTick(() => leg.socket.uncork());
+  }
+  leg.ws.send(frame, { binary: true });
 }
 
 function block(from: Leg, full: Leg): void {
