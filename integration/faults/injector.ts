@@ -98,7 +98,9 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
     busy: new Set<ProcessName>(),
     brainDown: book.brainDown,
   };
-  const workload = startWorkload({ server: install.server, random: random.branch(), sessions: SESSIONS, repository });
+  const workload = startWorkload({
+    ...{ server: install.server, random: random.branch(), sessions: SESSIONS, repository, say },
+  });
   const steps = new Set<StepName>();
   return {
     ...{ stage, workload, disks, context, ...book },
@@ -138,10 +140,12 @@ async function judge(scene: Scene, say: (line: string) => void): Promise<RunResu
   const { stage, workload, context, faults, brainsDown, exits } = scene;
   context.plan.end();
   await stage.settled();
+  say("every process serves");
   const restless = await workload.quieten(QUIET_MS_MAX).then(
     () => [],
     (error: Error) => [error.message],
   );
+  say("at rest; every session goes on once more");
   const stuck = restless.length > 0 ? restless : await workload.goOn(GO_ON_MS_MAX);
   say("quiet; reading ledger, mirror and disks");
   const ledger = await readLedger(stage.install);

@@ -155,7 +155,11 @@ function failuresIn(report: unknown): string[] {
 function injected(tree: string, faults: string): string[] {
   const script = join(tree, "integration", "faults", "soak.ts");
   const env = { ...process.env, PATH: `${dirname(NODE)}:${process.env["PATH"]}` };
-  const { stdout } = spawnSync(NODE, [script, "--faults", faults, "--seed", "1"], { cwd: tree, env, encoding: "utf8" });
+  const { stdout } = spawnSync(NODE, [script, "--faults", faults, "--seed", "1", "--no-steps"], {
+    cwd: tree,
+    env,
+    encoding: "utf8",
+  });
   const lines = stdout.split("\n").filter((line) => line.startsWith("VIOLATION"));
   const counts = Map.groupBy(lines, (line) => line.split(" ")[1] ?? "");
   return [...counts].map(([of, list]) => `${of} violated ${list.length} times, first: ${list[0]}`);

@@ -1,5 +1,6 @@
 // `npm run soak -- --faults N [--seed S] [--json FILE]`: rounds of faults, each on an install of its own, until there
-// were N. The first round goes through every named step; the others are random. Ends with 1 when anything is violated.
+// were N. The first round goes through every named step (not with --no-steps); the others are random. Ends with 1 when
+// anything is violated. --verbose says what happens when.
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type RunResult, run } from "./injector.ts";
@@ -13,7 +14,9 @@ const { values } = parseArgs({
     seed: { type: "string" },
     json: { type: "string" },
     verbose: { type: "boolean", default: false },
+    steps: { type: "boolean", default: true },
   },
+  allowNegative: true,
 });
 const wanted = Number(values.faults);
 const firstSeed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(values.seed);
@@ -27,8 +30,8 @@ for (let round = 0; count < wanted; round++) {
   const result = await run({
     seed,
     faults: Math.min(ROUND_FAULTS, wanted - count),
-    allSteps: round === 0,
-    say: (line) => void (values.verbose && process.stdout.write(`${line}\n`)),
+    allSteps: values.steps && round === 0,
+    say: (line) => void (values.verbose && process.stdout.write(`${new Date().toISOString().slice(14, 23)} ${line}\n`)),
   });
   results.push(result);
   count += result.faults.length;

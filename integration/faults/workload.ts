@@ -35,6 +35,7 @@ export type WorkloadOptions = Readonly<{
   server: Server;
   random: Random;
   sessions: number;
+  say: (line: string) => void;
   /** A repository for the sessions that are opened and ended again and again. */
   repository: string;
 }>;
@@ -186,11 +187,18 @@ async function untilIdle(working: Working, withinMs: number): Promise<void> {
         found: await insist(undefined, () => getSession(working.server, session)),
       })),
     );
-    busy = states.filter(({ found }) => isBusy(found)).map(({ session }) => session);
+    const left = states.filter(({ found }) => isBusy(found));
+    if (left.length < busy.length)
+      working.say(`${left.length} sessions are not at rest: ${left.map(inWords).join(", ")}`);
+    busy = left.map(({ session }) => session);
     if (busy.length === 0) return;
     await delay(LOOK_EVERY_MS);
   }
   throw new Error(`These sessions do not come to rest within ${withinMs} ms: ${busy.join(", ")}`);
+}
+
+function inWords({ session, found }: { session: string; found: Seen }): string {
+  return `${session} is ${found?.status}, sandbox ${found?.sandbox.state}`;
 }
 
 type Seen = Awaited<ReturnType<typeof getSession>> | undefined;
