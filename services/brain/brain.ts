@@ -4,6 +4,7 @@ import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { newSecret } from "#shared/ids/ids.ts";
 import type { Leases } from "#shared/leases/leases.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
+import type { Snapshots } from "#shared/ledger/snapshots.ts";
 import type { LivePublisher } from "#shared/live/live.ts";
 import type { OpenLink } from "#shared/sandbox-link/link.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -24,6 +25,7 @@ export type BrainDependencies = Readonly<{
   ledger: Ledger;
   feed: LedgerFeed;
   leases: Leases;
+  snapshots: Snapshots;
   openLink: OpenLink;
   live: LivePublisher;
   config: PistisConfig;

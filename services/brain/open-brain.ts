@@ -6,6 +6,7 @@ import { askDatabase } from "#shared/database/ask.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
 import { unsettledSessions } from "#shared/database/sessions.ts";
+import { openSnapshots } from "#shared/database/snapshots.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLeases } from "#shared/nats/leases.ts";
@@ -44,6 +45,7 @@ export async function openBrain(parts: BrainParts, resources: Resources): Promis
     openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),
     config,
+    snapshots: openSnapshots(database),
     unsettled: () => askDatabase(() => unsettledSessions(database)),
     brainName,
     log,

@@ -3,10 +3,14 @@ import { promisify } from "node:util";
 import { zstdCompress, zstdDecompress } from "node:zlib";
 import { z } from "zod";
 import type { Snapshot, SnapshotKey, Snapshots } from "#shared/ledger/snapshots.ts";
+import { askDatabase } from "./ask.ts";
 import type { Database } from "./database.ts";
 
 /** Uncompressed. A larger one is not kept: reading it would take longer than folding. */
 export const SNAPSHOT_BYTES_MAX = 64 * 1024 * 1024;
+
+/** Longer than that is not waited for: the ledger says the same. */
+const LOAD_MS = 1_000;
 
 const rows = z.array(z.object({ sequence: z.coerce.number().int(), hash: z.string(), state: z.instanceof(Buffer) }));
 
@@ -32,7 +36,8 @@ export function openSnapshots({ pool }: Pick<Database, "pool">): Snapshots {
   return {
     load: async ({ session, fold, foldVersion }) => {
       const values = [session, fold, foldVersion];
-      const [row] = rows.parse((await pool.query({ name: "snapshot-load", text: LOAD, values })).rows);
+      const found = await askDatabase(() => pool.query({ name: "snapshot-load", text: LOAD, values }), LOAD_MS);
+      const [row] = rows.parse(found.rows);
       return row === undefined ? undefined : snapshotOf(row);
     },
     save: async (key, snapshot) => {

@@ -34,6 +34,24 @@ export const noSnapshots: Snapshots = {
   save: async () => undefined,
 };
 
+/** In this process, for tests: it keeps what JSON makes of it. */
+export function memorySnapshots(): Snapshots {
+  const kept = new Map<string, { text: string; version: Version; foldVersion: number }>();
+  const nameOf = ({ session, fold }: SnapshotKey) => `${session} ${fold}`;
+  return {
+    load: async (key) => {
+      const found = kept.get(nameOf(key));
+      if (found?.foldVersion !== key.foldVersion) return undefined;
+      return { version: found.version, state: JSON.parse(found.text) };
+    },
+    save: async (key, { version, state }) => {
+      const before = kept.get(nameOf(key));
+      const isNewer = before === undefined || before.version.sequence < version.sequence;
+      if (isNewer) kept.set(nameOf(key), { text: JSON.stringify(state), version, foldVersion: key.foldVersion });
+    },
+  };
+}
+
 export type SnapshotForm<State> = Readonly<{
   fold: string;
   /** To be raised with every change of what the fold makes of the same messages, or of its form. */

@@ -131,7 +131,7 @@ describe("which sessions a brain works on", () => {
   });
 
   function openDispatch(warmMs: number, warmLinks = new WarmLinks(warmMs)): Dispatch {
-    const { config, openLink } = world;
+    const { config, openLink, snapshots } = world;
     return new Dispatch({
       ledger: world.ledger.open("brain"),
       feed: world.ledger.feed,
@@ -141,6 +141,7 @@ describe("which sessions a brain works on", () => {
       tools: openToolboxes(config),
       brain: "brain-a",
       log: silentLog,
+      snapshots,
       openLink,
       warmLinks,
       config,

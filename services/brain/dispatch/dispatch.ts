@@ -10,7 +10,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import type { Lease, Leases } from "#shared/leases/leases.ts";
-import type { Ledger, LedgerMessage } from "#shared/ledger/ledger.ts";
+import { type Ledger, type LedgerMessage, NEW_SESSION } from "#shared/ledger/ledger.ts";
+import type { Snapshots } from "#shared/ledger/snapshots.ts";
 import { attention } from "../session/questions.ts";
 import { SessionRecord } from "../session/record.ts";
 import { Abandoned } from "../turn/context.ts";
@@ -23,6 +24,7 @@ export type DispatchDependencies = TurnDependencies &
   Readonly<{
     ledger: Ledger;
     leases: Leases;
+    snapshots: Snapshots;
     /** How long an idle session's fold is kept. */
     warmMs?: number;
   }>;
@@ -38,6 +40,7 @@ export class Dispatch {
   readonly #records: WarmRecords;
   readonly #running = new Map<string, Promise<void>>();
   readonly #held: HeldSessions;
+  readonly #keeping = new Set<Promise<void>>();
   /** Turns that were heard to start and not to end: should their brain die, the read model may be behind. */
   readonly #openTurns = new Set<string>();
   readonly #troubles = new Troubles(() => performance.now());
@@ -46,9 +49,9 @@ export class Dispatch {
 
   constructor(dependencies: DispatchDependencies) {
     this.#dependencies = dependencies;
-    const { ledger, warmMs = WARM_MS } = dependencies;
+    const { ledger, snapshots, warmMs = WARM_MS } = dependencies;
     const limits = { warmMs, sessionsMax: WARM_SESSIONS_MAX, now: () => performance.now() };
-    this.#records = new WarmRecords((session) => new SessionRecord(ledger, session), limits);
+    this.#records = new WarmRecords((session) => new SessionRecord(ledger, session, snapshots), limits);
     this.#held = new HeldSessions((session) => this.#lookAgain(session), this.#closing.signal);
     this.#sweeping = setInterval(() => this.#sweep(), warmMs / SWEEPS_PER_WARM_TIME).unref();
   }
@@ -82,6 +85,7 @@ export class Dispatch {
     clearInterval(this.#sweeping);
     this.#closing.abort(new Abandoned("The brain is stopping"));
     await Promise.all([this.#held.ended(), ...this.#running.values()]);
+    await Promise.all(this.#keeping);
   }
 
   async #takeOver(session: string): Promise<void> {
@@ -99,7 +103,10 @@ export class Dispatch {
       if (type === "TurnStarted" || type === "TurnTakenOver") this.#openTurns.add(session);
       if (type === "TurnEnded") this.#openTurns.delete(session);
     }
-    const isFolded = this.#records.known(session)?.absorb(news) ?? false;
+    // A session that is told from its beginning need not be read.
+    const isNew = news[0]?.prev === NEW_SESSION.hash;
+    const record = isNew ? this.#records.use(session) : this.#records.known(session);
+    const isFolded = record?.absorb(news) ?? false;
     if (!events.some(({ type }) => CALLING.has(type))) return;
     if (!isFolded) await this.#records.use(session).catchUp();
     if (!(await this.#settle(session))) this.#held.add(session);
@@ -174,7 +181,17 @@ export class Dispatch {
       await lease.release();
       step("brain.lease.released");
       this.#records.use(record.session);
+      this.#keep(record);
     }
+  }
+
+  /** Nobody waits for it. */
+  #keep(record: SessionRecord): void {
+    const { session } = record;
+    const keeping = record
+      .keep((error) => this.#dependencies.log.warn({ session, err: error }, "the session's fold could not be kept"))
+      .finally(() => this.#keeping.delete(keeping));
+    this.#keeping.add(keeping);
   }
 
   #explain(session: string, error: unknown): void {

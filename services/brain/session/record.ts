@@ -4,22 +4,28 @@
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { Retryable } from "#shared/errors/errors.ts";
 import { type Ledger, type LedgerMessage, NEW_SESSION, type Version, VersionConflict } from "#shared/ledger/ledger.ts";
+import { foldFrom, keepFold, noSnapshots, SNAPSHOT_EVERY_MESSAGES, type Snapshots } from "#shared/ledger/snapshots.ts";
 import { type BrainCommand, decide } from "./decide.ts";
 import { evolve, initialState, type Session } from "./session.ts";
+import { brainFold } from "./snapshot.ts";
 
 const ATTEMPTS_MAX = 20;
 
 export class SessionRecord {
   readonly session: string;
   readonly #ledger: Ledger;
+  readonly #snapshots: Snapshots;
   #state: Session = initialState;
   #version: Version = NEW_SESSION;
   #lastMessageId: string | null = null;
+  /** Messages that were folded since the fold was last kept. */
+  #unkept = 0;
   #appending: Promise<unknown> = Promise.resolve();
   readonly #watchers = new Set<() => void>();
 
-  constructor(ledger: Ledger, session: string) {
+  constructor(ledger: Ledger, session: string, snapshots: Snapshots = noSnapshots) {
     this.#ledger = ledger;
+    this.#snapshots = snapshots;
     this.session = session;
   }
 
@@ -44,12 +50,34 @@ export class SessionRecord {
     this.#state = message.events.reduce<Session>(evolve, this.#state);
     this.#version = { sequence: message.sequence, hash: message.hash };
     this.#lastMessageId = message.id;
+    this.#unkept++;
     return true;
   }
 
+  /** Reads what is new; of a session that nothing is known of, what is newer than its kept fold. */
   async catchUp(): Promise<void> {
+    if (this.#version.sequence === NEW_SESSION.sequence) await this.#restore();
     const { messages } = await this.#ledger.read(this.session, this.#version);
     this.absorb(messages);
+  }
+
+  /** Keeps the fold when enough of it is new. Resolves when that is done; a failure goes to `onFailure`. */
+  async keep(onFailure: (error: unknown) => void): Promise<void> {
+    if (this.#unkept < SNAPSHOT_EVERY_MESSAGES) return;
+    this.#unkept = 0;
+    const state = { state: this.#state, lastMessageId: this.#lastMessageId };
+    await keepFold(this.#snapshots, brainFold, this.session, { state, version: this.#version }, onFailure);
+  }
+
+  async #restore(): Promise<void> {
+    const initial = { state: initialState, lastMessageId: null };
+    // Without the kept fold everything is read, which says the same.
+    const { state, version } = await foldFrom(this.#snapshots, brainFold, this.session, initial, () => undefined);
+    if (version.sequence <= this.#version.sequence) return;
+    this.#state = state.state;
+    this.#lastMessageId = state.lastMessageId;
+    this.#version = version;
+    this.#unkept = 0;
   }
 
   /** Decides on the newest state and appends; resolves when it is stored. Appends happen in the order of the calls. */

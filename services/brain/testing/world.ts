@@ -8,6 +8,7 @@ import type { LiveMessage } from "#schemas/live/live.ts";
 import { newId } from "#shared/ids/ids.ts";
 import { type Ledger, type LedgerMessage, VersionConflict } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
+import { memorySnapshots } from "#shared/ledger/snapshots.ts";
 import type { OpenLink } from "#shared/sandbox-link/link.ts";
 import { silentLog } from "#shared/service/log.ts";
 import type { RunningService } from "#shared/service/service.ts";
@@ -34,6 +35,7 @@ export type BrainOptions = Readonly<{
 export class World {
   readonly ledger = memoryLedger();
   readonly leases = new MemoryLeases();
+  readonly snapshots = memorySnapshots();
   readonly live: LiveMessage[] = [];
   /** Called with every live message; tests wait here for output to appear. */
   onLive: (message: LiveMessage) => void = () => undefined;
@@ -55,6 +57,7 @@ export class World {
       ledger: through(this.ledger.open("brain")),
       feed: this.ledger.feed,
       leases: this.leases.open(brainName),
+      snapshots: this.snapshots,
       openLink,
       live: { publish: (_session, message) => this.#seeLive(message) },
       config: this.config,
