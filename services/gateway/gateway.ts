@@ -45,7 +45,7 @@ export async function startGateway(
   const { database, log, host, port, adminToken } = dependencies;
   const limits = { ...defaultLimits, ...dependencies.limits };
   const resources = new Resources();
-  const sessions = openSessions(dependencies.ledger, database);
+  const sessions = openSessions(dependencies.ledger, database, log);
   // What was projected surely is in the ledger, so whoever reads the ledger from now on sees it.
   const after = await lastApplied(database, SESSIONS_PROJECTION);
   const onMessage = observe.bind(undefined, sessions);

@@ -4,7 +4,7 @@ import type { GatewayEvent } from "#schemas/ledger/events/gateway.ts";
 import type { RepositorySource } from "#schemas/ledger/parts.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { sha256 } from "#shared/ids/ids.ts";
-import type { Session } from "./session.ts";
+import { messageOf, type Session } from "./session.ts";
 
 export type SessionCommand =
   | {
@@ -48,14 +48,14 @@ function create(session: Session, { title, model, provider, repository, message 
 }
 
 function post(session: Existing, { messageId, text, delivery }: Of<"PostMessage">): GatewayEvent[] {
-  const known = session.messages.get(messageId);
+  const known = messageOf(session.messages, messageId);
   if (known !== undefined) {
     if (known.textDigest === sha256(text) && known.delivery === delivery) return [];
     const next = "Give each message an id of its own, or none.";
     throw new Refusal("message_id_reused", `${messageId} is another message of this session`, { next });
   }
   refuseEnded(session);
-  const queued = [...session.messages.values()].filter(({ status }) => status === "queued").length;
+  const queued = session.messages.queued.size;
   if (queued >= QUEUED_MESSAGES_MAX) {
     const next = "Withdraw messages, or wait until the model has been given them.";
     throw new Refusal("queue_full", `${queued} messages wait already`, { next });
@@ -64,7 +64,7 @@ function post(session: Existing, { messageId, text, delivery }: Of<"PostMessage"
 }
 
 function withdraw(session: Existing, { messageId }: Of<"WithdrawMessage">): GatewayEvent[] {
-  const message = session.messages.get(messageId);
+  const message = messageOf(session.messages, messageId);
   if (message === undefined) {
     const next = "Read the session: its queue lists the messages that can be withdrawn.";
     throw new Refusal("message_not_found", `The session has no message ${messageId}`, { next });

@@ -25,6 +25,20 @@ describe("the cache of folds", () => {
     expect(cache.get("ses_a")).to.deep.equal(at(5));
   });
 
+  it("says when so many messages were folded since the last time", async () => {
+    const ledger = memoryLedger().open("gateway");
+    const grown: number[] = [];
+    const growth = { every: 3, grown: (_session: string, { state }: { state: number }) => grown.push(state) };
+    const cache = new FoldCache<number>(2, (count) => count + 1, growth);
+    const [first, ...others] = await appendMany(ledger, "ses_a", 6);
+    if (first === undefined) throw new Error("Not appended");
+    cache.set("ses_a", { state: 1, version: versionOf(first) });
+    for (const message of others) cache.observe(message);
+    expect(grown).to.deep.equal([3, 6]);
+    cache.set("ses_b", at(10), 5);
+    expect(grown).to.deep.equal([3, 6, 10]);
+  });
+
   it("follows what others write, and stands still where a message is missing", async () => {
     const ledger = memoryLedger().open("gateway");
     const first = await ledger.append("ses_a", NEW_SESSION, [posted("1")], causeOf("ses_a"));

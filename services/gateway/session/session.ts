@@ -10,7 +10,17 @@ export type PostedMessage = Readonly<{
   status: "queued" | "delivered" | "withdrawn";
 }>;
 
-type Messages = ReadonlyMap<string, PostedMessage>;
+/** Messages that were given to the model or withdrawn, the newest first. Adding one copies nothing. */
+export type Settled = Readonly<{ messageId: string; message: PostedMessage; before: Settled }> | undefined;
+
+export type Messages = Readonly<{ queued: ReadonlyMap<string, PostedMessage>; settled: Settled }>;
+
+export function messageOf({ queued, settled }: Messages, messageId: string): PostedMessage | undefined {
+  const waiting = queued.get(messageId);
+  if (waiting !== undefined) return waiting;
+  for (let at = settled; at !== undefined; at = at.before) if (at.messageId === messageId) return at.message;
+  return undefined;
+}
 
 export type Session =
   | { status: "absent" }
@@ -22,7 +32,9 @@ export const initialState: Session = { status: "absent" };
 
 export function evolve(session: Session, event: PistisEvent): Session {
   if (event.type === "SessionCreated") {
-    return session.status === "absent" ? { status: "idle", messages: new Map() } : session;
+    return session.status === "absent"
+      ? { status: "idle", messages: { queued: new Map(), settled: undefined } }
+      : session;
   }
   return session.status === "absent" ? session : evolveCreated(session, event);
 }
@@ -54,7 +66,8 @@ function evolveCreated(session: Created, event: PistisEvent): Session {
 
 function posted(session: Created, { messageId, text, delivery }: EventOf<"MessagePosted">["data"]): Session {
   const message: PostedMessage = { textDigest: sha256(text), delivery, status: "queued" };
-  return { ...session, messages: new Map(session.messages).set(messageId, message) };
+  const queued = new Map(session.messages.queued).set(messageId, message);
+  return { ...session, messages: { ...session.messages, queued } };
 }
 
 function turnStarted(session: Created, { turnId, messageIds }: EventOf<"TurnStarted">["data"]): Session {
@@ -64,10 +77,13 @@ function turnStarted(session: Created, { turnId, messageIds }: EventOf<"TurnStar
 }
 
 function marked(session: Created, messageIds: readonly string[], status: PostedMessage["status"]): Created {
-  const messages = new Map(session.messages);
+  const queued = new Map(session.messages.queued);
+  let { settled } = session.messages;
   for (const messageId of messageIds) {
-    const message = messages.get(messageId);
-    if (message !== undefined) messages.set(messageId, { ...message, status });
+    const message = queued.get(messageId);
+    if (message === undefined) continue;
+    queued.delete(messageId);
+    settled = { messageId, message: { ...message, status }, before: settled };
   }
-  return { ...session, messages };
+  return { ...session, messages: { queued, settled } };
 }
