@@ -20,6 +20,7 @@ const BATCH_MAX = 64;
 /** Reading ahead stops beyond this. */
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 const FLUSH_MS = 2_000;
+const ACKNOWLEDGE_AND_PULL = new TextEncoder().encode(`+NXT ${pullRequest(1)}`);
 const NEVER = new AbortController().signal;
 const EXPIRED = new Set([404, 408]);
 
@@ -108,7 +109,7 @@ async function workWhileItLasts(
 
 function acknowledgeAndPull({ nats }: FeedContext, { ackSubject }: Pulled, pull: Pull): void {
   pull.expect(1);
-  nats.publish(ackSubject, `+NXT ${pullRequest(1)}`, { reply: pull.inbox });
+  nats.publish(ackSubject, ACKNOWLEDGE_AND_PULL, { reply: pull.inbox });
 }
 
 /** A server that lost what it had gives the sequence to another message, which is not what was read ahead. */
