@@ -6,6 +6,7 @@ import { isModelOverflow, type ModelWindow } from "../models/model.ts";
 import { systemPrompt } from "../prompt/system-prompt.ts";
 import { entriesOf } from "../session/history.ts";
 import type { Working } from "../session/session.ts";
+import type { Toolbox } from "../tools/toolbox.ts";
 import type { Known } from "../turn/calls.ts";
 import { type TurnContext, working } from "../turn/context.ts";
 import { olderPart, type Planned, plan, planCut, planShortening } from "./plan.ts";
@@ -74,8 +75,18 @@ function requestTokensMax({ contextTokens, outputTokensMax }: ModelWindow): numb
 }
 
 function fixedTokens({ tools }: TurnContext, { repository }: Working): number {
-  const descriptions = [...tools.values()].map(({ description }) => description);
-  return tokensOfText(systemPrompt({ hasRepository: repository !== undefined }) + JSON.stringify(descriptions));
+  return tokensOfText(systemPrompt({ hasRepository: repository !== undefined })) + toolTokens(tools);
+}
+
+// Toolboxes are made once, and theirs is the larger part.
+const counted = new WeakMap<Toolbox, number>();
+
+function toolTokens(tools: Toolbox): number {
+  const known = counted.get(tools);
+  if (known !== undefined) return known;
+  const tokens = tokensOfText(JSON.stringify([...tools.values()].map(({ description }) => description)));
+  counted.set(tools, tokens);
+  return tokens;
 }
 
 async function compact(context: TurnContext, budget: number): Promise<Working> {
