@@ -28,7 +28,7 @@ const PROVOKE_EVERY_MS = 700;
 const STEP_MS_MAX = 20_000;
 const LOOK_EVERY_MS = 50;
 const GAP_MS_MAX = 250;
-const STRIKES_AT_ONCE = 2;
+const STRIKES_AT_ONCE = 3;
 /** Where steps are not to be completed, the rest of the random faults make up the number. */
 const OTHER_BRAIN = "brain-2";
 

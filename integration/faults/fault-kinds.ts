@@ -115,7 +115,9 @@ function stopServer(context: FaultContext): Promise<Done> {
 function stopBrainAtStep(context: FaultContext): Promise<Done> {
   return holding(context, OTHER_BRAIN, async () => {
     const { stage, plan, random, leaseMs } = context;
-    const step = random.pick(stepNames().filter((name) => name.startsWith("brain.")));
+    // Around a call's sending a brain that wakes up can do the most harm.
+    const prefix = random.chance(0.5) ? "brain.call." : "brain.";
+    const step = random.pick(stepNames().filter((name) => name.startsWith(prefix)));
     plan.force(OTHER_BRAIN, `${step}:${random.between(1, 3)}:stop`);
     context.brainDown(OTHER_BRAIN);
     await stage.restart(OTHER_BRAIN, 0);
