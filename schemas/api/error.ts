@@ -47,6 +47,8 @@ export const apiErrorStatus = {
   internal: 500,
   sandbox_unreachable: 503,
   unavailable: 503,
+  ledger_unavailable: 503,
+  database_unavailable: 503,
 } as const;
 
 export type ApiErrorCode = keyof typeof apiErrorStatus;

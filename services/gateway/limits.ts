@@ -32,3 +32,6 @@ export const defaultLimits: GatewayLimits = {
   sandboxReadyMs: 5_000,
   closeMs: 3_000,
 };
+
+/** Somebody waits for the answer to a request: an append that NATS does not answer is given up after this. */
+export const LEDGER_PATIENCE_MS = 5_000;

@@ -11,6 +11,7 @@ import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { choicesOf } from "./choices.ts";
 import { startGateway } from "./gateway.ts";
+import { LEDGER_PATIENCE_MS } from "./limits.ts";
 
 export type GatewayParts = Readonly<{
   config: PistisConfig;
@@ -40,6 +41,7 @@ export async function openGateway(parts: GatewayParts, resources: Resources): Pr
       blobs,
       mirror: mirrorReader(database),
       recent,
+      patienceMs: LEDGER_PATIENCE_MS,
       log,
     })),
     host: config.server.host,

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { shardOf } from "#schemas/ledger/subjects.ts";
 import { SESSIONS_PROJECTION } from "#shared/database/applied.ts";
+import { askDatabase } from "#shared/database/ask.ts";
 import type { Database } from "#shared/database/database.ts";
 import { type Mark, writeBatch } from "#shared/database/write-batch.ts";
 import { failureOf, Retryable } from "#shared/errors/errors.ts";
@@ -12,6 +13,7 @@ import { type Gap, project } from "./project.ts";
 import { knownSessions, remember, type SessionsCache } from "./sessions-cache.ts";
 
 const RETRY_AFTER_MS = 500;
+const WRITE_MS_MAX = 30_000;
 
 /** SQLSTATE classes that say that the rows themselves are bad: another try would fail the same way. */
 const BAD_DATA_CLASSES = ["22", "23"];
@@ -26,9 +28,11 @@ export async function applyBatch(
   messages: readonly LedgerMessage[],
 ): Promise<readonly Gap[]> {
   try {
-    const { overviews, gaps } = project(await knownSessions(cache, database, messages), messages);
+    const { overviews, gaps } = project(await askDatabase(() => knownSessions(cache, database, messages)), messages);
     step("projector.batch.writing");
-    await writeBatch(database.pool, { messages, overviews, marks: marksOf(messages, shards) });
+    const batch = { messages, overviews, marks: marksOf(messages, shards) };
+    // One that is late and gets through after all changes nothing for the next try.
+    await askDatabase(() => writeBatch(database.pool, batch), WRITE_MS_MAX);
     step("projector.batch.written");
     remember(cache, overviews);
     return gaps;

@@ -3,7 +3,7 @@ import type { Writer } from "#schemas/ledger/event.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { Mirror } from "#shared/ledger/mirror.ts";
-import type { RecentMessages } from "#shared/ledger/recent.ts";
+import { RecentMessages } from "#shared/ledger/recent.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { connectNats, type NatsConnection } from "./connection.ts";
@@ -39,11 +39,14 @@ export async function openLedgerAndFeed(options: {
   blobs: Blobs;
   mirror: Mirror;
   recent?: RecentMessages | undefined;
+  /** How long an append goes on without an answer of the server; 20 s when absent. */
+  patienceMs?: number;
   log: Log;
 }): Promise<{ ledger: Ledger; feed: LedgerFeed }> {
   await requireLedger(options.nats, options.shards);
   await requireWholeLedger(options);
-  return { ledger: openLedger(options), feed: openLedgerFeed(options) };
+  const shared = { ...options, recent: options.recent ?? new RecentMessages() };
+  return { ledger: openLedger(shared), feed: openLedgerFeed(shared) };
 }
 
 /** Whoever appends asks this first: what is written after a loss takes the place of what could be put back. */

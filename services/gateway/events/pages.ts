@@ -2,6 +2,7 @@
 // ledger's tail; so a page costs the same however long the session is.
 
 import type { Blobs } from "#shared/blobs/blobs.ts";
+import { askDatabaseIfThere } from "#shared/database/ask.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorAnchor, mirrorPage } from "#shared/database/mirror.ts";
 import { Refusal } from "#shared/errors/errors.ts";
@@ -12,24 +13,40 @@ import { ledgerFrame } from "./view.ts";
 
 export type Pages = Readonly<{ ledger: Ledger; database: Database; blobs: Blobs }>;
 
-export type Page = Readonly<{ messages: readonly LedgerMessage[]; cursor: number; more: boolean }>;
+export type Page = Readonly<{
+  messages: readonly LedgerMessage[];
+  /** Of the last message. */
+  cursor: number;
+  /** Of the first message. */
+  oldest: number;
+  /** There are others, in the direction that was read in. */
+  more: boolean;
+}>;
 
 /** A page ends early when its messages, as the API shows them, come to more than this. */
-const PAGE_CHARACTERS_MAX = 8 * 1024 * 1024;
+export const PAGE_CHARACTERS_MAX = 8 * 1024 * 1024;
 
 /** At most `limit` messages after the sequence `after`, in order. Throws `session_not_found`. */
 export async function readPage(pages: Pages, session: string, after: number, limit: number): Promise<Page> {
-  const { pool } = pages.database;
-  const anchor = after === 0 ? undefined : await mirrorAnchor(pool, session, after);
-  const mirrored = await mirrorPage(pool, session, after, limit + 1);
-  const known = await decodeUpTo(mirrored, pages.blobs, anchor);
+  const { anchor, mirrored, isThere } = await fromMirror(pages.database, session, after, limit + 1);
+  const known = isThere ? await decodeUpTo(mirrored, pages.blobs, anchor) : undefined;
   const complete = known !== undefined && known.length < mirrored.length;
   const tail = complete || mirrored.length > limit ? [] : await tailOf(pages.ledger, session, versionAt(known, anchor));
   const messages = [...(known ?? []), ...tail.filter(({ sequence }) => sequence > after)];
   if (messages.length === 0 && tail.length === 0 && anchor === undefined) throw notFound();
   const page = messages.slice(0, Math.min(limit, fitting(messages)));
   const more = page.length < messages.length || complete;
-  return { messages: page, cursor: page.at(-1)?.sequence ?? after, more };
+  const cursor = page.at(-1)?.sequence ?? after;
+  return { messages: page, cursor, oldest: page[0]?.sequence ?? cursor, more };
+}
+
+/** Without the database a page is read from the ledger's start, which takes longer the longer the session is. */
+async function fromMirror({ pool }: Database, session: string, after: number, limit: number) {
+  const rows = await askDatabaseIfThere(async () => ({
+    anchor: after === 0 ? undefined : await mirrorAnchor(pool, session, after),
+    mirrored: await mirrorPage(pool, session, after, limit),
+  }));
+  return rows === undefined ? { anchor: undefined, mirrored: [], isThere: false } : { ...rows, isThere: true };
 }
 
 /** As many as fit into a page, each naming the one before it. Undefined: the mirror has a hole there. */
@@ -74,6 +91,6 @@ function versionAt(known: readonly LedgerMessage[] | undefined, anchor: StoredMe
   return { sequence: anchor.sequence, hash: sha256(anchor.bytes) };
 }
 
-function notFound(): Refusal {
+export function notFound(): Refusal {
   return new Refusal("session_not_found", "There is no such session", { next: "List the sessions for their ids." });
 }

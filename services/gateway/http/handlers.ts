@@ -1,7 +1,9 @@
 // What each operation of the API does.
 import type { Readiness } from "#schemas/api/health.ts";
+import { askDatabase } from "#shared/database/ask.ts";
 import { listSessions } from "#shared/database/sessions.ts";
 import type { Choices } from "../choices.ts";
+import { readNewest } from "../events/newest.ts";
 import { readPage } from "../events/pages.ts";
 import { type Streams, streamInstall, streamSession } from "../events/streams.ts";
 import { viewOf } from "../events/view.ts";
@@ -57,12 +59,16 @@ function sessionHandlers({
 function eventHandlers({ streams }: Api): Some<"listEvents" | "streamSession" | "streamInstall"> {
   return {
     listEvents: async ({ params, query }) => {
-      const page = await readPage(streams.pages, params.sessionId, query.after, query.limit);
+      const { after, before, limit } = query;
+      const page =
+        before === undefined
+          ? await readPage(streams.pages, params.sessionId, after, limit)
+          : await readNewest(streams.pages, params.sessionId, before, limit);
       return { status: 200, json: { ...page, messages: page.messages.map(viewOf) } };
     },
     streamSession: async ({ params, query, headers }, response) => {
-      const after = headers["last-event-id"] ?? query.after ?? 0;
-      await streamSession(streams, { session: params.sessionId, after }, response);
+      const after = headers["last-event-id"] ?? query.after;
+      await streamSession(streams, { session: params.sessionId, after, last: query.last }, response);
       return undefined;
     },
     streamInstall: async ({ query, headers }, response) => {
@@ -102,7 +108,7 @@ function ownHandlers({ checks, openapi }: Api): Some<"openapi" | "health" | "rea
 
 /** Without the queues' texts: a list is for looking over. */
 async function sessionPage({ database }: Sessions, query: { limit: number; cursor?: string | undefined }) {
-  const { sessions, next } = await listSessions(database, query);
+  const { sessions, next } = await askDatabase(() => listSessions(database, query));
   return { sessions: sessions.map(({ queue: _queue, ...overview }) => overview), next };
 }
 

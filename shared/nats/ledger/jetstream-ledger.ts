@@ -8,6 +8,7 @@ import { Fatal } from "#shared/errors/errors.ts";
 import { type Append, decodeMessage, encodeMessage, type StoredMessage } from "#shared/ledger/codec.ts";
 import { type Ledger, type LedgerMessage, NEW_SESSION, type Version } from "#shared/ledger/ledger.ts";
 import type { MirrorReader } from "#shared/ledger/mirror.ts";
+import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { breakAfter } from "#shared/ledger/verify.ts";
 import { type Log, silentLog } from "#shared/service/log.ts";
 import { dispensableMirror } from "./dispensable-mirror.ts";
@@ -25,6 +26,8 @@ export type LedgerOptions = Readonly<{
   mirror?: MirrorReader;
   /** How long an append goes on without an answer of the server. */
   patienceMs?: number | undefined;
+  /** Shared by all who read the ledger in this process. */
+  recent?: RecentMessages | undefined;
   log?: Log;
 }>;
 
@@ -43,12 +46,13 @@ export function openLedger(options: LedgerOptions): Ledger {
 }
 
 async function append(options: LedgerOptions, request: Append): Promise<LedgerMessage> {
-  const { nats, writer, shards, blobs, patienceMs = PATIENCE_MS } = options;
+  const { nats, writer, shards, blobs, recent, patienceMs = PATIENCE_MS } = options;
   const message = await encodeMessage(writer, request, blobs);
   const subject = ledgerSubject(request.session, shards);
   const publication = { subject, expectedSequence: request.expected.sequence, message };
-  const sequence = await publish(nats, publication, patienceMs);
-  return { ...message, sequence };
+  const stored = { ...message, sequence: await publish(nats, publication, patienceMs) };
+  recent?.keepAppended(subject, stored);
+  return stored;
 }
 
 async function read(options: Sources, session: string, after: Version) {
@@ -73,8 +77,9 @@ async function* storedMessages(options: Sources, session: string, after: number)
   const subject = ledgerSubject(session, options.shards);
   let last = after;
   if (after !== NEW_SESSION.sequence) {
-    last = yield* oneByOne(options.nats, subject, last);
-    if (last === undefined) return;
+    const reached = yield* oneByOne(options.nats, subject, last);
+    if (reached === undefined) return;
+    last = reached;
   }
   for (const row of await options.copy.read(session, last)) {
     yield row;
