@@ -2,10 +2,12 @@ import { expect } from "chai";
 import type { PistisEvent, Writer } from "#schemas/ledger/event.ts";
 import { violationsIn } from "./invariants.ts";
 import {
+  contentOf,
   type Mark,
   markCommand,
   type Observed,
   type ObservedMessage,
+  outputOf,
   readMarks,
   type WrittenFile,
 } from "./observed.ts";
@@ -94,7 +96,7 @@ const found = (lists: readonly PistisEvent[][], scene?: Scene) =>
   [...new Set(violationsIn(observed(lists, scene)).map(({ of }) => of))].sort();
 
 describe("the checks of a run", () => {
-  const whole = [[posted], [begun()], [replied(A), started("cal_a")], [done("cal_a", "out-1-a")], [ended]];
+  const whole = [[posted], [begun()], [replied(A), started("cal_a")], [done("cal_a", outputOf("1-a"))], [ended]];
 
   it("find nothing in a turn that went as it should", () => {
     expect(violationsIn(observed(whole, { marks: marks("1-a", 2_500), accepted: ["msg_1"] }))).to.deep.equal([]);
@@ -116,7 +118,7 @@ describe("the checks of a run", () => {
   it("I2: find a command that ran twice, under one id or under two", () => {
     expect(found(whole, { marks: [...marks("1-a", 2_500), ...marks("1-a", 2_600)] })).to.deep.equal(["I2"]);
     const again = [replied({ callId: "cal_b", mark: "1-a" }), started("cal_b")];
-    const twice = [...whole.slice(0, 4), again, [done("cal_b", "out-1-a")], [ended]];
+    const twice = [...whole.slice(0, 4), again, [done("cal_b", outputOf("1-a"))], [ended]];
     expect(found(twice, { marks: marks("1-a", 2_500) })).to.deep.equal(["I2"]);
   });
 
@@ -147,6 +149,8 @@ describe("the checks of a run", () => {
     expect(found(whole, { marks: marks("1-a", 2_500).slice(0, 1) })).to.deep.equal(["I5"]);
     const silent = [...whole.slice(0, 3), [done("cal_a", "(no output)")], [ended]];
     expect(found(silent, { marks: marks("1-a", 2_500) })).to.deep.equal(["I5"]);
+    const gap = [...whole.slice(0, 3), [done("cal_a", outputOf("1-a").replace("out-1-a 2\n", ""))], [ended]];
+    expect(found(gap, { marks: marks("1-a", 2_500) })).to.deep.equal(["I5"]);
     const denied = [...whole.slice(0, 3), [notRun("cal_a")], [ended]];
     expect(found(denied, { marks: marks("1-a", 2_500) })).to.deep.equal(["I5"]);
     expect(found(denied)).to.deep.equal([]);
@@ -154,9 +158,10 @@ describe("the checks of a run", () => {
 
   it("I5: find a file that is there, or not, against what was told", () => {
     const W = { callId: "cal_w", mark: "2-w", tool: "write" };
-    const file = { session: SESSION, id: "2-w", content: "x" };
+    const file = { session: SESSION, id: "2-w", content: contentOf("2-w") };
     const turn = (end: PistisEvent) => [[posted], [begun()], [replied(W), started("cal_w")], [end], [ended]];
     expect(found(turn(written("cal_w")), { files: [file] })).to.deep.equal([]);
+    expect(found(turn(written("cal_w")), { files: [{ ...file, content: "" }] })).to.deep.equal(["I5"]);
     expect(found(turn(written("cal_w")))).to.deep.equal(["I5"]);
     expect(found(turn(notRun("cal_w")), { files: [file] })).to.deep.equal(["I5"]);
     expect(found(turn(unknown("cal_w")), { files: [file] })).to.deep.equal([]);
@@ -168,7 +173,7 @@ describe("the checks of a run", () => {
 
   it("I6: find a reply while a call of the one before is open", () => {
     const next = replied({ callId: "cal_b", mark: "2-b" });
-    const early = [...whole.slice(0, 3), [next], [done("cal_a", "out-1-a")], [notRun("cal_b")], [ended]];
+    const early = [...whole.slice(0, 3), [next], [done("cal_a", outputOf("1-a"))], [notRun("cal_b")], [ended]];
     expect(found(early, { marks: marks("1-a", 2_500) })).to.deep.equal(["I6"]);
   });
 

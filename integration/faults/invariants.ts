@@ -2,7 +2,7 @@
 // disks. Pure, and none of it shares code with what it checks.
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import { type CallEnded, type CallHistory, callsOf } from "./calls.ts";
-import type { Mark, Observed, ObservedMessage } from "./observed.ts";
+import { contentOf, type Mark, type Observed, type ObservedMessage, outputOf } from "./observed.ts";
 
 export const INVARIANTS = ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8"] as const;
 export type Invariant = (typeof INVARIANTS)[number];
@@ -126,7 +126,10 @@ function untruths({ marks, files, withoutDisk }: Observed, calls: readonly CallH
   const begun = startMarks(marks);
   const ended = new Set(marks.flatMap(({ kind, id }) => (kind === "end" ? [id] : [])));
   const written = new Set(files.map(({ id }) => id));
-  return calls.flatMap((call): Violation[] => {
+  const halves = files
+    .filter(({ id, content }) => content !== contentOf(id))
+    .map(({ session, id }): Violation => ({ of: "I5", session, text: `File ${id} has not the content that was sent` }));
+  const untold = calls.flatMap((call): Violation[] => {
     const { session, markId, callId, ends } = call;
     const [end] = ends;
     if (markId === undefined || end === undefined || withoutDisk.has(session)) return [];
@@ -139,6 +142,7 @@ function untruths({ marks, files, withoutDisk }: Observed, calls: readonly CallH
       text: `Call ${callId}: ${text}`,
     }));
   });
+  return [...halves, ...untold];
 }
 
 function untruthsOf(call: CallHistory, end: CallEnded, traces: Traces): string[] {
@@ -162,7 +166,7 @@ function untruthsOfDone(
   if (outcome.status === "background") return hasBegun ? [] : ["it is told as running, and it never began"];
   if (outcome.status !== "exited" || outcome.exitCode !== 0) return [];
   const marks = hasBegun && hasEnded ? [] : ["it is told as done, and its marks are not there"];
-  const output = text.includes(`out-${markId}`) ? [] : ["its output is not what it wrote"];
+  const output = text.startsWith(outputOf(markId ?? "")) ? [] : ["its output is not what it wrote, whole and once"];
   return [...marks, ...output];
 }
 

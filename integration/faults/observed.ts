@@ -36,10 +36,24 @@ export function markIdOf(input: unknown): string | undefined {
   return MARK_ID.exec(JSON.stringify(input) ?? "")?.[1];
 }
 
-/** A command that says on disk that it began and that it ended, and tells its name. */
+const OUTPUT_LINES = 4;
+
+/** A command that says on disk that it began and that it ended, and writes numbered lines all the while. */
 export function markCommand(id: string, seconds: number): string {
   const line = (kind: string) => `echo "${kind} mark-${id} $EPOCHREALTIME" >> /workspace/marks`;
-  return `${line("start")}; echo "out-${id}"; sleep ${seconds}; ${line("end")}`;
+  const numbers = Array.from({ length: OUTPUT_LINES }, (_, index) => index + 1).join(" ");
+  const output = `for n in ${numbers}; do echo "out-${id} $n"; sleep ${(seconds / OUTPUT_LINES).toFixed(3)}; done`;
+  return `${line("start")}; ${output}; ${line("end")}`;
+}
+
+/** What the command writes, from the first to the last byte. */
+export function outputOf(id: string): string {
+  return Array.from({ length: OUTPUT_LINES }, (_, index) => `out-${id} ${index + 1}\n`).join("");
+}
+
+/** What a `write` call puts into its file. */
+export function contentOf(id: string): string {
+  return `${id}\n`;
 }
 
 const MARK_LINE = /^(start|end) mark-(\S+) (\d+[.,]\d+)$/;
