@@ -41,6 +41,10 @@ const cursor = z.coerce.number().int().nonnegative().max(Number.MAX_SAFE_INTEGER
 
 export const eventsQuery = z.strictObject({
   after: cursor.default(0).describe("Only messages after this sequence"),
+  before: z
+    .union([z.literal("end"), cursor])
+    .optional()
+    .describe("The newest messages before this sequence, or before the end, in order; `after` is not heeded then"),
   limit: z.coerce.number().int().min(1).max(EVENTS_PAGE_MAX).default(200),
 });
 
@@ -48,12 +52,20 @@ export const eventsPage = z
   .strictObject({
     messages: z.array(ledgerMessage),
     cursor: count.describe("Give it as `after` to go on"),
-    more: z.boolean().describe("true: another page is there already"),
+    oldest: count.describe("Give it as `before` to go back"),
+    more: z.boolean().describe("true: another page is there already, in the direction of this one"),
   })
   .meta({ id: "EventsPage" });
 
 export const streamQuery = z.strictObject({
   after: cursor.optional().describe("Only messages after this sequence; a Last-Event-ID header wins over it"),
+  last: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(EVENTS_PAGE_MAX)
+    .optional()
+    .describe("Without a cursor: begin with the last so many messages instead of the first"),
 });
 
 export const installStreamQuery = z.strictObject({

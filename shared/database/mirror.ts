@@ -33,6 +33,17 @@ export function mirrorPage(
   return query(connection, "mirror-page", sql, [session, afterSequence, limit]);
 }
 
+/** At most `limit` messages of the session before `beforeSequence`, the newest of them, in order. */
+export async function mirrorPageBefore(
+  connection: Connection,
+  session: string,
+  beforeSequence: number,
+  limit: number,
+): Promise<StoredMessage[]> {
+  const sql = `${columns} where session = $1 and sequence < $2 order by sequence desc limit $3`;
+  return (await query(connection, "mirror-page-before", sql, [session, beforeSequence, limit])).reverse();
+}
+
 /** The session's last message at or before `sequence`, if the mirror has one: where a reader's cursor stands. */
 export async function mirrorAnchor(
   connection: Connection,

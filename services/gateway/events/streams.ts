@@ -9,6 +9,7 @@ import type { Log } from "#shared/service/log.ts";
 import type { GatewayLimits } from "../limits.ts";
 import { type Client, openClient } from "./client.ts";
 import type { Hub } from "./hub.ts";
+import { readNewest } from "./newest.ts";
 import { type Pages, readPage } from "./pages.ts";
 import { ledgerFrame, liveFrame } from "./view.ts";
 
@@ -22,16 +23,16 @@ export type Streams = Readonly<{
   log: Log;
 }>;
 
+/** After the cursor `after`; without one with the last so many messages, or with the first. */
+export type SessionStart = Readonly<{ session: string; after?: number | undefined; last?: number | undefined }>;
+
 /** Resolves when the client is gone. Throws `session_not_found` and `too_many_streams` before it answers. */
-export async function streamSession(
-  streams: Streams,
-  { session, after }: { session: string; after: number },
-  response: ServerResponse,
-): Promise<void> {
+export async function streamSession(streams: Streams, from: SessionStart, response: ServerResponse): Promise<void> {
+  const { session } = from;
   const client = admit(streams, response);
   const unsubscribe = streams.hub.subscribe(session, client.mailbox.put);
   try {
-    const cursor = await sendPast(streams, client, session, after);
+    const cursor = await sendPast(streams, client, from);
     const unsubscribeLive = streams.live.subscribe(session, (of, message) => client.offer(liveFrame(of, message)));
     client.signal.addEventListener("abort", unsubscribeLive);
     if (client.signal.aborted) unsubscribeLive();
@@ -71,14 +72,24 @@ export function endStreams({ clients }: Streams): void {
   for (const client of clients) client.leave();
 }
 
-async function sendPast(streams: Streams, client: Client, session: string, after: number): Promise<number> {
-  let page = await readPage(streams.pages, session, after, streams.limits.catchUpPage);
+async function sendPast(streams: Streams, client: Client, from: SessionStart): Promise<number> {
+  const { session } = from;
+  const first = await firstPage(streams, from);
+  let { page } = first;
   client.open();
   for (;;) {
     for (const message of page.messages) await client.send(ledgerFrame(message));
-    if (!page.more || client.signal.aborted) return page.cursor;
+    if (first.isLast || !page.more || client.signal.aborted) return page.cursor;
     page = await readPage(streams.pages, session, page.cursor, streams.limits.catchUpPage);
   }
+}
+
+/** `isLast`: it ends with the session's newest message. */
+async function firstPage({ pages, limits }: Streams, { session, after, last }: SessionStart) {
+  if (after !== undefined || last === undefined) {
+    return { page: await readPage(pages, session, after ?? 0, limits.catchUpPage), isLast: false };
+  }
+  return { page: await readNewest(pages, session, "end", last), isLast: true };
 }
 
 /** The past of the whole install, up to a message that was fanned out, so that it surely ends. */

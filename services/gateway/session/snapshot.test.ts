@@ -50,6 +50,9 @@ describe("the gateway's kept fold", () => {
 
   it("has another version when the fold makes something else of the same events", () => {
     const next = "The fold has changed: raise FOLD_VERSION, then take over the new digest";
-    expect([FOLD_VERSION, sha256(states.map(textOf).join())], next).to.deep.equal([1, "edd84fe8600baa35c62e74aad641f7c841cb8f49edb4fd45de059e35046d6d89"]);
+    expect([FOLD_VERSION, sha256(states.map(textOf).join())], next).to.deep.equal([
+      1,
+      "edd84fe8600baa35c62e74aad641f7c841cb8f49edb4fd45de059e35046d6d89",
+    ]);
   });
 });
