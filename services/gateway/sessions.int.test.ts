@@ -221,6 +221,7 @@ describe("the gateway's sessions", () => {
     expect((await gateway.call("GET", at)).json).to.deep.equal({
       messages: [],
       cursor: session.lastSequence,
+      oldest: session.lastSequence,
       more: false,
     });
     for (const after of [0, 5]) {
