@@ -55,6 +55,22 @@ describe("recent ledger messages", () => {
     }
   });
 
+  it("are as they are read when this process appended them", async () => {
+    const session = newId("session");
+    const events = [posted("a")];
+    const encoded = await encodeMessage(
+      "gateway",
+      { session, expected: NEW_SESSION, events, cause: causeOf(session) },
+      blobs,
+    );
+    recent.keepAppended("ledger.1.ses_1", { ...encoded, sequence: 7 });
+    const stored = { sequence: 7, subject: "ledger.1.ses_1", bytes: encoded.bytes.slice() };
+    const kept = await recent.decode(stored, blobs);
+    expect(kept).to.deep.equal(await decodeMessage(stored, blobs));
+    expect(kept.events[0]).not.to.equal(events[0]);
+    expect(await recent.decode(stored, blobs)).to.equal(kept);
+  });
+
   it("tell what follows only as far as every sequence is known", async () => {
     const [one, other] = [await messageAt(7, [posted("one")]), await messageAt(8, [posted("other")])];
     const third = { ...(await messageAt(9, [posted("third")])), subject: "ledger.3.ses_1" };

@@ -45,6 +45,13 @@ export class RecentMessages {
     return message;
   }
 
+  /** What this process appended was checked before it was written, and need not be parsed when it comes back. */
+  keepAppended(subject: string, message: LedgerMessage): void {
+    const events = JSON.stringify(message.events);
+    // A copy, so that what the appender does with its events later does not matter.
+    if (events.length <= KEPT_BYTES_MAX) this.#keep({ subject, message: { ...message, events: JSON.parse(events) } });
+  }
+
   #at(sequence: number): Kept | undefined {
     const kept = this.#places[sequence % MESSAGES_MAX];
     return kept?.message.sequence === sequence ? kept : undefined;
