@@ -24,6 +24,8 @@ export type ServedReply = Readonly<{
 export type Served =
   | ServedReply
   | Readonly<{ kind: "status"; status: number; headers?: Record<string, string>; body: Json }>
+  /** Answers with 200 and this, whatever it is. */
+  | Readonly<{ kind: "raw"; contentType: string; body: string }>
   /** Sends the start of a reply and then nothing more; the connection stays open. */
   | Readonly<{ kind: "silence"; text: string }>;
 
@@ -92,6 +94,10 @@ function send(response: ServerResponse, api: ModelApi, served: Served): void {
   if (served.kind === "status") {
     response.writeHead(served.status, { "content-type": "application/json", ...served.headers });
     response.end(JSON.stringify(served.body));
+    return;
+  }
+  if (served.kind === "raw") {
+    response.writeHead(200, { "content-type": served.contentType }).end(served.body);
     return;
   }
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });

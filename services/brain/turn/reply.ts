@@ -3,7 +3,7 @@ import type { EventOf } from "#schemas/ledger/event.ts";
 import type { ReplyPart } from "#schemas/ledger/events/brain.ts";
 import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
-import type { ModelReply, ReplyContent } from "../models/model.ts";
+import type { ModelReply } from "../models/model.ts";
 import { systemPrompt } from "../prompt/system-prompt.ts";
 import type { TurnEnding } from "../session/decide.ts";
 import { entriesOf } from "../session/history.ts";
@@ -65,7 +65,7 @@ async function keepHeard({ record, epoch, model }: TurnContext, replyId: string,
 /** Stores the reply and, in the same append, what follows from it at once: refusals, first calls, or the end. */
 export async function recordReply(context: TurnContext, { replyId, reply, requestMs }: Replied): Promise<Session> {
   const { record, epoch, model, workplace } = context;
-  const content = reply.content.map(partOf);
+  const content = partsOf(reply);
   const calls = content.filter((part) => part.type === "tool-call");
   const refused = calls.flatMap((call) => refusalOf(context, call));
   const acceptable = calls.filter(({ callId }) => !refused.some((refusal) => refusal.callId === callId));
@@ -83,12 +83,18 @@ export async function recordReply(context: TurnContext, { replyId, reply, reques
   return stored;
 }
 
-function partOf(part: ReplyContent): ReplyPart {
-  if (part.type !== "tool-call") return part;
-  const callId = newId("call");
-  const isUsable = part.modelCallId !== "" && part.modelCallId.length <= NAME_CHARACTERS_MAX;
-  const tool = part.tool.slice(0, NAME_CHARACTERS_MAX);
-  return { type: "tool-call", callId, modelCallId: isUsable ? part.modelCallId : callId, tool, input: part.input };
+/** Every call gets an id of ours, and that of the model where it can be told from the others of the reply. */
+function partsOf({ content }: ModelReply): ReplyPart[] {
+  const seen = new Set<string>();
+  return content.map((part) => {
+    if (part.type !== "tool-call") return part;
+    const callId = newId("call");
+    const { modelCallId: given, input } = part;
+    const isUsable = given !== "" && given.length <= NAME_CHARACTERS_MAX && !seen.has(given);
+    const modelCallId = isUsable ? given : callId;
+    seen.add(modelCallId);
+    return { type: "tool-call", callId, modelCallId, tool: part.tool.slice(0, NAME_CHARACTERS_MAX), input };
+  });
 }
 
 function refusalOf({ tools }: TurnContext, call: Extract<ReplyPart, { type: "tool-call" }>): Refused[] {
