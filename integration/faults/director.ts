@@ -3,9 +3,9 @@ import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { StepName } from "#shared/faults/steps.ts";
-import { type Done, type FaultContext, kill, killSandbox, stopPistisd, strikeAtRandom } from "./fault-kinds.ts";
+import { type Done, type FaultContext, kill, killSandbox, stopAllPistisd, strikeAtRandom } from "./fault-kinds.ts";
 import type { ServiceName } from "./stage.ts";
-import { ARMED_BRAIN, PISTISD_STEPS } from "./step-plan.ts";
+import { ARMED_BRAINS, BRAINS, FREE_BRAIN, PISTISD_STEPS } from "./step-plan.ts";
 import type { Workload } from "./workload.ts";
 
 export type Fault = Readonly<{ kind: string; target: string; atMs: number }>;
@@ -23,17 +23,15 @@ export type Directing = FaultContext &
   }>;
 
 /** So many services go through their steps at once: each death costs a start of a process. */
-const ARMED_MAX = 2;
+const ARMED_MAX = 3;
 const PROVOKE_EVERY_MS = 700;
 const STEP_MS_MAX = 20_000;
 const LOOK_EVERY_MS = 50;
 const GAP_MS_MAX = 250;
 const STRIKES_AT_ONCE = 3;
-/** Where steps are not to be completed, the rest of the random faults make up the number. */
-const OTHER_BRAIN = "brain-2";
 
 const SERVICES: readonly ServiceName[] = [
-  ARMED_BRAIN,
+  ...ARMED_BRAINS,
   "scheduler",
   "relay",
   "provider-local",
@@ -64,7 +62,8 @@ async function strikeUntil(directing: Directing, isOver: () => boolean): Promise
 }
 
 async function throughSteps(directing: Directing): Promise<void> {
-  const waiting = directing.random.shuffled(SERVICES);
+  // The brains have the most steps, so they come first.
+  const waiting = [...SERVICES];
   const walk = async () => {
     for (let service = waiting.shift(); service !== undefined; service = waiting.shift()) {
       await throughStepsOf(directing, service);
@@ -102,7 +101,7 @@ async function reachedInTime(directing: Directing, service: ServiceName, step: S
     const now = performance.now();
     if (now - startedAt > STEP_MS_MAX) return false;
     if (now - provokedAt > PROVOKE_EVERY_MS) {
-      await provoke(directing, step);
+      await provoke(directing, step, service);
       provokedAt = performance.now();
     }
     await delay(LOOK_EVERY_MS);
@@ -111,16 +110,18 @@ async function reachedInTime(directing: Directing, service: ServiceName, step: S
 }
 
 /** Makes happen what leads to steps that the daily run of things does not come by. */
-async function provoke(directing: Directing, step: StepName): Promise<void> {
-  const { note, workload } = directing;
-  if (/^brain\.(take-over|recovery)\./.test(step)) note(await kill(directing, OTHER_BRAIN));
+async function provoke(directing: Directing, step: StepName, service?: ServiceName): Promise<void> {
+  const { note, workload, random } = directing;
+  if (/^brain\.(take-over|recovery)\./.test(step)) {
+    note(await kill(directing, random.pick(BRAINS.filter((brain) => brain !== service))));
+  }
   if (/^brain\.sandbox\.ask/.test(step)) note(await killSandbox(directing));
-  if (step === "brain.sandbox.doubting") note(await stopPistisd(directing));
+  if (step === "brain.sandbox.doubting") note(await stopAllPistisd(directing));
   if (/^brain\.(stop|turn\.end)/.test(step)) await workload.stopSomething();
   if (step === "pistisd.join.traded") note(await killSandbox(directing));
   if (/^pistisd\.call\.barr/.test(step)) {
-    directing.plan.force(OTHER_BRAIN, "brain.call.sending");
-    note(await kill(directing, OTHER_BRAIN));
+    directing.plan.force(FREE_BRAIN, "brain.call.sending");
+    note(await kill(directing, FREE_BRAIN));
   }
 }
 

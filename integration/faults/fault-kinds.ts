@@ -6,7 +6,7 @@ import type { Disks } from "./disks.ts";
 import { type Guest, guestsOf, signal } from "./guests.ts";
 import type { Random } from "./random.ts";
 import type { Peer, ServiceName, Stage } from "./stage.ts";
-import { ARMED_BRAIN, type StepPlan, stepNames } from "./step-plan.ts";
+import { BRAINS, FREE_BRAIN, type StepPlan, stepNames } from "./step-plan.ts";
 
 export type FaultContext = Readonly<{
   stage: Stage;
@@ -25,13 +25,12 @@ export type FaultContext = Readonly<{
 export type Done = Readonly<{ kind: string; target: string }> | undefined;
 export type FaultKind = Readonly<{ weight: number; strike: (context: FaultContext) => Promise<Done> }>;
 
-const OTHER_BRAIN = "brain-2";
 const REACH_MS_MAX = 4_000;
 const LOOK_EVERY_MS = 20;
 
 /** By name; weights are relative. */
 export const FAULT_KINDS: Readonly<Record<string, FaultKind>> = {
-  "kill brain": { weight: 6, strike: (context) => kill(context, context.random.pick([ARMED_BRAIN, OTHER_BRAIN])) },
+  "kill brain": { weight: 6, strike: (context) => kill(context, context.random.pick(BRAINS)) },
   "kill relay": { weight: 4, strike: (context) => kill(context, "relay") },
   "kill nats-server": { weight: 3, strike: (context) => kill(context, "nats-server") },
   "kill postgres": { weight: 2, strike: (context) => kill(context, "postgres") },
@@ -97,7 +96,7 @@ async function stopped(context: FaultContext, name: ProcessName, forMs: number):
 /** Long enough that its lease is over and another brain owns its turns when it wakes up. */
 function stopBrain(context: FaultContext): Promise<Done> {
   const { random, leaseMs } = context;
-  return stopped(context, random.pick([ARMED_BRAIN, OTHER_BRAIN]), leaseMs + random.between(800, 2_500));
+  return stopped(context, random.pick(BRAINS), leaseMs + random.between(800, 2_500));
 }
 
 function stopService(context: FaultContext): Promise<Done> {
@@ -113,29 +112,29 @@ function stopServer(context: FaultContext): Promise<Done> {
 
 /** The brain stops itself between two effects, is deposed, and wakes up there. */
 function stopBrainAtStep(context: FaultContext): Promise<Done> {
-  return holding(context, OTHER_BRAIN, async () => {
+  return holding(context, FREE_BRAIN, async () => {
     const { stage, plan, random, leaseMs } = context;
     // Around a call's sending a brain that wakes up can do the most harm.
     const prefix = random.chance(0.5) ? "brain.call." : "brain.";
     const step = random.pick(stepNames().filter((name) => name.startsWith(prefix)));
-    plan.force(OTHER_BRAIN, `${step}:${random.between(1, 3)}:stop`);
-    context.brainDown(OTHER_BRAIN);
-    await stage.restart(OTHER_BRAIN, 0);
+    plan.force(FREE_BRAIN, `${step}:${random.between(1, 3)}:stop`);
+    context.brainDown(FREE_BRAIN);
+    await stage.restart(FREE_BRAIN, 0);
     const giveUpAt = performance.now() + REACH_MS_MAX;
-    const before = stage.install.lines(OTHER_BRAIN).length;
+    const before = stage.install.lines(FREE_BRAIN).length;
     while (
       !stage.install
-        .lines(OTHER_BRAIN)
+        .lines(FREE_BRAIN)
         .slice(before)
         .some((line) => line.endsWith(step))
     ) {
-      if (performance.now() > giveUpAt) return { kind: "kill brain", target: OTHER_BRAIN };
+      if (performance.now() > giveUpAt) return { kind: "kill brain", target: FREE_BRAIN };
       await delay(LOOK_EVERY_MS);
     }
-    context.brainDown(OTHER_BRAIN);
-    const over = stage.outage(OTHER_BRAIN);
+    context.brainDown(FREE_BRAIN);
+    const over = stage.outage(FREE_BRAIN);
     await delay(leaseMs + random.between(800, 2_000));
-    if (stage.install.state(OTHER_BRAIN) !== "ended") stage.install.resume(OTHER_BRAIN);
+    if (stage.install.state(FREE_BRAIN) !== "ended") stage.install.resume(FREE_BRAIN);
     over();
     return { kind: "stop brain at a step", target: step };
   });
@@ -176,7 +175,7 @@ async function killPistisd(context: FaultContext): Promise<Done> {
   return { kind: "kill pistisd", target: guest.sandboxId };
 }
 
-export async function stopPistisd(context: FaultContext): Promise<Done> {
+async function stopPistisd(context: FaultContext): Promise<Done> {
   const { random, reattachMs } = context;
   const guest = pickGuest(context);
   if (guest === undefined) return undefined;
@@ -184,6 +183,16 @@ export async function stopPistisd(context: FaultContext): Promise<Done> {
   await delay(random.chance(0.5) ? random.between(200, 2_500) : reattachMs + random.between(500, 3_000));
   signal(guest.pistisd, "SIGCONT");
   return { kind: "stop pistisd", target: guest.sandboxId };
+}
+
+/** Every sandbox hangs for longer than a brain waits for one. */
+export async function stopAllPistisd({ stage, reattachMs }: FaultContext): Promise<Done> {
+  if (stage.install.state("provider-local") !== "running") return undefined;
+  const guests = guestsOf(stage.install.pid("provider-local"));
+  for (const { pistisd } of guests) signal(pistisd, "SIGSTOP");
+  await delay(reattachMs + 2_000);
+  for (const { pistisd } of guests) signal(pistisd, "SIGCONT");
+  return { kind: "stop pistisd", target: "all sandboxes" };
 }
 
 export async function killSandbox(context: FaultContext): Promise<Done> {

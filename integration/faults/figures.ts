@@ -21,6 +21,8 @@ export type RunFigures = Readonly<{
   takeOverMs: readonly number[];
   /** Of all, other faults at the same time included. */
   takeOverUnderFaultsMs: readonly number[];
+  /** Those that took long, with what else was down meanwhile. */
+  slowTakeOvers: readonly string[];
 }>;
 
 const READS = new Set(["read", "list", "search", "bash_output", "processes"]);
@@ -46,10 +48,21 @@ export function figuresOf(
     marks: observed.marks.length,
     takeOverMs: takeOvers.filter((one) => !isDisturbed(one, outages)).map(lengthOf),
     takeOverUnderFaultsMs: takeOvers.map(lengthOf),
+    slowTakeOvers: takeOvers.filter((one) => lengthOf(one) > SLOW_MS).map((one) => inWords(one, outages)),
   };
 }
 
-type TakeOver = BrainDown & Readonly<{ untilMs: number }>;
+type TakeOver = BrainDown & Readonly<{ session: string; untilMs: number }>;
+
+const SLOW_MS = 8_000;
+
+function inWords(takeOver: TakeOver, outages: readonly Outage[]): string {
+  const { brain, session, atMs, untilMs } = takeOver;
+  const meanwhile = outages
+    .filter((outage) => outage.fromMs < untilMs && outage.untilMs > atMs)
+    .map(({ name, fromMs, untilMs: endMs }) => `${name} ${Math.round(fromMs - atMs)}..${Math.round(endMs - atMs)}`);
+  return `${session} of ${brain} after ${lengthOf(takeOver)} ms; down meanwhile: ${meanwhile.join(", ")}`;
+}
 
 const NEEDED = new Set<string>(["nats-server", "postgres"]);
 
@@ -73,9 +86,9 @@ function takeOversOf(messages: readonly ObservedMessage[], brainsDown: readonly 
 function takeOversIn(session: readonly ObservedMessage[], brainsDown: readonly BrainDown[]): TakeOver[] {
   let owner: { brain: string; sinceMs: number } | undefined;
   const times: TakeOver[] = [];
-  for (const { storedAtMs, events } of session) {
+  for (const { session: name, storedAtMs, events } of session) {
     for (const event of events) {
-      if (event.type === "TurnTakenOver") times.push(...sinceDown(owner, storedAtMs, brainsDown));
+      if (event.type === "TurnTakenOver") times.push(...sinceDown(owner, storedAtMs, { session: name, brainsDown }));
       if (event.type === "TurnEnded") owner = undefined;
       if (isOwned(event)) owner = { brain: event.data.brain, sinceMs: storedAtMs };
     }
@@ -90,13 +103,13 @@ function isOwned(event: ObservedMessage["events"][number]): event is EventOf<"Tu
 function sinceDown(
   owner: { brain: string; sinceMs: number } | undefined,
   atMs: number,
-  brainsDown: readonly BrainDown[],
+  { session, brainsDown }: { session: string; brainsDown: readonly BrainDown[] },
 ): TakeOver[] {
   if (owner === undefined) return [];
   const down = brainsDown.find(
     ({ brain, atMs: downMs }) => owner.brain.startsWith(`${brain}-`) && downMs >= owner.sinceMs && downMs <= atMs,
   );
-  return down === undefined ? [] : [{ ...down, untilMs: atMs }];
+  return down === undefined ? [] : [{ ...down, session, untilMs: atMs }];
 }
 
 export function median(values: readonly number[]): number {

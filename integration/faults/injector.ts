@@ -18,7 +18,7 @@ import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader
 import type { Observed } from "./observed.ts";
 import { openRandom } from "./random.ts";
 import { isService, type KnownDeath, openStage, type Stage } from "./stage.ts";
-import { openStepPlan } from "./step-plan.ts";
+import { BRAINS, openStepPlan } from "./step-plan.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
 const SESSIONS = 5;
@@ -86,6 +86,7 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
   };
   const stage = await openStage({
     config: { recovery: { reattachMs: REATTACH_MS }, sandboxes: { startMs: 15_000 } },
+    brains: BRAINS.length,
     arm: plan.arm,
     onDeath,
   });

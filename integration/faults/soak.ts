@@ -36,6 +36,7 @@ for (let round = 0; count < wanted; round++) {
   results.push(result);
   count += result.faults.length;
   for (const { of, session, text } of result.violations) process.stdout.write(`VIOLATION ${of} ${session}: ${text}\n`);
+  for (const slow of result.figures.slowTakeOvers) process.stdout.write(`SLOW ${slow}\n`);
   for (const exit of result.exits) process.stdout.write(`EXIT ${exit}\n`);
   write();
 }

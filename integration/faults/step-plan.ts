@@ -25,13 +25,16 @@ export type StepPlan = Readonly<{
 /** pistisd is armed by a file; it has steps of its own. */
 export const PISTISD_STEPS = stepNames().filter((name) => name.startsWith("pistisd."));
 
-/** The brain whose steps are gone through; others are killed so that it takes over. */
-export const ARMED_BRAIN = "brain-1";
+/** The brains that share the brain's steps. */
+export const ARMED_BRAINS = ["brain-1", "brain-2"] as const;
+/** Never armed by the plan: it takes over, or is killed so that the others do. */
+export const FREE_BRAIN = "brain-3";
+export const BRAINS = [...ARMED_BRAINS, FREE_BRAIN] as const;
 
 export function openStepPlan(random: Random): StepPlan {
   const waiting = new Map<ServiceName, StepName[]>();
-  for (const name of random.shuffled(stepNames())) {
-    const service = serviceOf(name);
+  for (const [index, name] of random.shuffled(stepNames()).entries()) {
+    const service = serviceOf(name, index);
     if (service !== undefined) waiting.set(service, [...(waiting.get(service) ?? []), name]);
   }
   const active = new Set<ServiceName>();
@@ -68,10 +71,10 @@ export function stepNames(): StepName[] {
   return Object.keys(STEPS).filter(isStepName);
 }
 
-function serviceOf(name: StepName): ServiceName | undefined {
+function serviceOf(name: StepName, index: number): ServiceName | undefined {
   const [service = ""] = name.split(".");
   if (service === "pistisd") return undefined;
-  if (service === "brain") return ARMED_BRAIN;
+  if (service === "brain") return ARMED_BRAINS[index % ARMED_BRAINS.length];
   if (service === "provider") return "provider-local";
   if (service === "relay" || service === "scheduler" || service === "projector") return service;
   if (service === "publisher" || service === "gateway") return service;
