@@ -28,7 +28,7 @@ import { Refusal } from "#shared/errors/errors.ts";
 import { ledgerConsumerConfig } from "./ledger/consumer.ts";
 import { ledgerConsumer, REACTORS } from "./permissions.ts";
 
-export const LEASE_TTL_MS_DEFAULT = 3_000;
+export const LEASE_TTL_MS_DEFAULT = 2_500;
 /** Deliveries of one work item before it is parked. */
 export const ATTEMPTS_MAX = 10;
 
