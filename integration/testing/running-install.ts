@@ -109,8 +109,9 @@ export async function followTestSession(server: Server, id: string): Promise<Fol
       if (found !== undefined) return found;
       const { promise, resolve } = Promise.withResolvers<void>();
       waiting.add(resolve);
-      await Promise.race([promise, following]);
+      const ended = await Promise.race([promise.then(() => false), following.then(() => true)]);
       waiting.delete(resolve);
+      if (ended) throw new Error("The session's stream has ended");
     }
   };
   return {
