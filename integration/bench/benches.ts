@@ -1,5 +1,6 @@
 import { idleMemoryBench } from "./idle-memory.ts";
 import { ledgerAppendBench } from "./ledger-append.ts";
+import { longSessionBench } from "./long-session.ts";
 import { manySessionsBench, reattachBench } from "./many-sandboxes.ts";
 import type { Row } from "./row.ts";
 import { largeOutputBench, roundTripBench, sandboxStartBench } from "./sandbox-link.ts";
@@ -13,6 +14,7 @@ export const benches: readonly Bench[] = [
   { name: "large-output", run: largeOutputBench },
   { name: "ledger-append", run: ledgerAppendBench },
   { name: "sandbox-start", run: sandboxStartBench },
+  { name: "long-session", run: longSessionBench },
   { name: "relay-restart", run: reattachBench },
   { name: "many-sessions", run: manySessionsBench },
   { name: "idle-memory", run: idleMemoryBench },
