@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
-import { entriesOf } from "./history.ts";
+import { entriesOf, HISTORY_ENTRIES_MAX } from "./history.ts";
 import { workplaceOf } from "./questions.ts";
 import { evolve, initialState, type Session } from "./session.ts";
 
@@ -49,6 +49,28 @@ describe("a session", () => {
     const { turn } = workingOf(fold(...opened(), ...call));
     expect(turn).to.deep.include({ steps: 1, costUsd: 0.25 });
     expect(turn.calls[0]).to.deep.include({ callId: "cal_1", status: "started" });
+  });
+
+  it("keeps the history of a session without end within bounds: the first message and the newest turns", () => {
+    const turns = HISTORY_ENTRIES_MAX / 2;
+    let session = fold(...opened());
+    let longest = 0;
+    for (let index = 0; index < turns; index++) {
+      const messageId = `msg_n${index}`;
+      const events: PistisEvent[] = [
+        { type: "TurnEnded", data: { turnId, reason: "completed" } },
+        { type: "MessagePosted", data: { messageId, text: `Message ${index}`, delivery: "steer" } },
+        { type: "TurnStarted", data: { turnId, epoch: index + 2, brain: "b", messageIds: [messageId] } },
+        ...call,
+      ];
+      session = events.reduce<Session>(evolve, session);
+      longest = Math.max(longest, workingOf(session).history?.length ?? 0);
+    }
+    const entries = entriesOf(workingOf(session).history);
+    expect(longest).to.be.lessThan(HISTORY_ENTRIES_MAX + 10);
+    expect(entries[0]).to.deep.include({ kind: "message", text: "Go" });
+    expect(entries.slice(1, 3).map(({ kind }) => kind)).to.deep.equal(["notice", "ended"]);
+    expect(entries.at(-2)).to.deep.include({ kind: "message", text: `Message ${turns - 1}` });
   });
 
   it("ignores a Stop that was meant for an earlier turn", () => {

@@ -7,7 +7,7 @@
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { RepositorySource } from "#schemas/ledger/parts.ts";
 import { compacted } from "./compaction.ts";
-import { type History, type Json, withEntry } from "./history.ts";
+import { bounded, type History, type Json, withEntry } from "./history.ts";
 import {
   copyAgain,
   evolveRepositoryCopy,
@@ -238,6 +238,6 @@ function hasFailed(event: CallEndEvent): boolean {
 
 function turnEnded(session: Working, { reason, failure }: EventOf<"TurnEnded">["data"]): Session {
   const { turn: _over, ...facts } = session;
-  const history = withEntry(session.history, { kind: "ended", reason, text: failure?.message });
+  const history = bounded(withEntry(session.history, { kind: "ended", reason, text: failure?.message }));
   return { ...facts, status: "idle", history };
 }
