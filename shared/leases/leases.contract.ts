@@ -48,6 +48,18 @@ export function describeLeases(name: string, start: () => Promise<LeasesUnderTes
       await next.release();
     });
 
+    it("can be taken again by the holder that released it, and is then renewed", async () => {
+      const [first, second] = await Promise.all([under.open("a"), under.open("b")]);
+      await (await taken(first, session)).release();
+      const lease = await taken(first, session);
+      const until = performance.now() + under.ttlMs * 2;
+      while (performance.now() < until) expect(await second.acquire(session)).to.equal(undefined);
+      expect(lease.lost.aborted).to.equal(false);
+      await lease.release();
+      await (await taken(second, session)).release();
+      await (await taken(first, session)).release();
+    });
+
     it("has one winner when many want a session", async () => {
       const holders = await Promise.all(Array.from({ length: 10 }, (_, index) => under.open(`h${index}`)));
       for (let round = 0; round < 5; round++) {
