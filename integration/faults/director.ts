@@ -15,6 +15,8 @@ export type Directing = FaultContext &
     workload: Workload;
     faults: readonly Fault[];
     note: (done: Done) => void;
+    /** Faults that the named steps will still be. */
+    stepsLeft: () => number;
     /** pistisd ended at this step. */
     pistisdReached: (name: StepName) => void;
     faultsMax: number;
@@ -52,12 +54,13 @@ export async function direct(directing: Directing): Promise<void> {
   await Promise.all([finished, ...strikes]);
 }
 
-/** Slower when there are more faults than asked for and only steps are left. */
+/** Leaves room for the steps that were not reached yet. */
 async function strikeUntil(directing: Directing, isOver: () => boolean): Promise<void> {
-  const { random, faults, faultsMax, note } = directing;
+  const { random, faults, faultsMax, note, stepsLeft } = directing;
   while (!isOver()) {
-    if (faults.length < faultsMax) note(await strikeAtRandom(directing));
-    await delay(faults.length < faultsMax ? random.between(0, GAP_MS_MAX) : LOOK_EVERY_MS);
+    const mayStrike = faults.length + stepsLeft() < faultsMax;
+    if (mayStrike) note(await strikeAtRandom(directing));
+    await delay(mayStrike ? random.between(0, GAP_MS_MAX) : LOOK_EVERY_MS);
   }
 }
 

@@ -17,7 +17,7 @@ import { type Violation, violationsIn } from "./invariants.ts";
 import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
 import { openRandom } from "./random.ts";
-import { isService, type KnownDeath, openStage, type Stage } from "./stage.ts";
+import { type KnownDeath, openStage, type Stage } from "./stage.ts";
 import { BRAINS, openStepPlan } from "./step-plan.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
@@ -49,7 +49,8 @@ export type RunResult = Readonly<{
 export async function run(options: RunOptions): Promise<RunResult> {
   const scene = await openScene(options);
   try {
-    await direct({ ...scene.context, ...options, ...scene, faultsMax: options.faults });
+    const stepsLeft = () => (options.allSteps ? scene.context.plan.leftOfAll() : 0);
+    await direct({ ...scene.context, ...options, ...scene, stepsLeft, faultsMax: options.faults });
     options.say(`${scene.faults.length} faults; now it becomes quiet`);
     return await judge(scene, options.say);
   } finally {
@@ -82,7 +83,7 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
     if (reached === undefined) return served ? book.exit(death) : undefined;
     if (death.name.startsWith("brain")) book.brainDown(death.name, atMs);
     book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
-    if (isService(death.name)) plan.reached(death.name, reached);
+    plan.reached(reached);
   };
   const stage = await openStage({
     config: { recovery: { reattachMs: REATTACH_MS }, sandboxes: { startMs: 15_000 } },
@@ -102,13 +103,10 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
   const workload = startWorkload({
     ...{ server: install.server, random: random.branch(), sessions: SESSIONS, repository, say },
   });
-  const steps = new Set<StepName>();
   return {
     ...{ stage, workload, disks, context, ...book },
-    get steps() {
-      return new Set([...steps, ...plan.hits]);
-    },
-    pistisdReached: (name) => void steps.add(name),
+    steps: plan.hits,
+    pistisdReached: plan.reached,
     close: async () => {
       await stage.close();
       await rm(repository, { recursive: true, force: true });

@@ -6,8 +6,8 @@ import type { ServiceName } from "./stage.ts";
 export type StepPlan = Readonly<{
   /** What the service is to be armed with at this start. */
   arm: (service: ServiceName) => string | undefined;
-  /** The service ended at this step. */
-  reached: (service: ServiceName, name: string) => void;
+  /** A process ended at this step. */
+  reached: (name: string) => void;
   /** From now on this service goes through its steps. */
   activate: (service: ServiceName) => void;
   /** For one start only, ahead of the plan. */
@@ -17,6 +17,8 @@ export type StepPlan = Readonly<{
   /** What the service is armed with, if it was not forced. */
   armed: (service: ServiceName) => StepName | undefined;
   left: (service: ServiceName) => number;
+  /** pistisd's included. */
+  leftOfAll: () => number;
   /** No step is armed any more at later starts. */
   end: () => void;
   hits: ReadonlySet<StepName>;
@@ -47,12 +49,12 @@ export function openStepPlan(random: Random): StepPlan {
       forced.delete(service);
       return first ?? armedOf(service);
     },
-    reached: (service, name) => {
+    reached: (name) => {
       hits.add(isStepName(name) ? name : unknown(name));
-      waiting.set(
-        service,
-        (waiting.get(service) ?? []).filter((waitingName) => waitingName !== name),
-      );
+      for (const [service, names] of waiting) {
+        const left = names.filter((waitingName) => waitingName !== name);
+        waiting.set(service, left);
+      }
     },
     activate: (service) => void active.add(service),
     force: (service, armed) => void forced.set(service, armed),
@@ -62,6 +64,7 @@ export function openStepPlan(random: Random): StepPlan {
     },
     armed: armedOf,
     left: (service) => waiting.get(service)?.length ?? 0,
+    leftOfAll: () => stepNames().length - hits.size,
     end: () => active.clear(),
     hits,
   };
