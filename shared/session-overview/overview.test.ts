@@ -81,6 +81,26 @@ describe("a session's overview", () => {
     expect(given(created, asked, { type: "SessionEnded", data: {} }).status).to.equal("ended");
   });
 
+  it("C67: says that Stop holds what waits, until the user writes again", () => {
+    const stop: PistisEvent = { type: "InterruptRequested", data: { turnId: "trn_1" } };
+    const stopped = [created, posted("msg_1"), started, posted("msg_2"), stop];
+    expect(given(...stopped)).to.include({ queueHeld: true, queuedMessages: 1 });
+    expect(given(...stopped, ended)).to.include({ queueHeld: true, queuedMessages: 1, status: "idle" });
+    expect(given(...stopped, ended, posted("msg_3"))).to.include({ queueHeld: false, queuedMessages: 2 });
+    const late: PistisEvent = { type: "InterruptRequested", data: { turnId: "trn_0" } };
+    expect(given(created, posted("msg_1"), started, late).queueHeld).to.equal(false);
+  });
+
+  it("counts what a summary of the conversation cost", () => {
+    const usage = { inputTokens: 7, outputTokens: 3, cachedInputTokens: 0 };
+    const compaction = { kind: "summarized", uptoReplyId: "rpl_1", summary: "s", usage, costUsd: 0.5 } as const;
+    const summarized: PistisEvent = {
+      type: "HistoryCompacted",
+      data: { turnId: "trn_1", compaction, tokensBefore: 9, tokensAfter: 1 },
+    };
+    expect(given(created, summarized)).to.deep.include({ usage, costUsd: 0.5 });
+  });
+
   it("adds up tokens and cost, and says when a price is not known", () => {
     expect(given(created, replied(0.25), replied(0.5))).to.deep.include({
       usage: { inputTokens: 20, outputTokens: 10, cachedInputTokens: 4 },
