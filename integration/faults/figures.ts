@@ -1,6 +1,7 @@
 // The figures of a run.
 import type { EventOf } from "#schemas/ledger/event.ts";
 import { callsOf } from "./calls.ts";
+import { countLateStarts } from "./invariants.ts";
 import type { Observed, ObservedMessage } from "./observed.ts";
 import type { Outage } from "./stage.ts";
 
@@ -17,6 +18,8 @@ export type RunFigures = Readonly<{
   changingUnknown: number;
   notRun: number;
   marks: number;
+  /** Calls that began after they were told as unknown, as their sandbox had not answered. */
+  lateStarts: number;
   /** Where nothing else that a take-over needs was down or cut off: another brain, NATS, PostgreSQL. */
   takeOverMs: readonly number[];
   /** Of all, other faults at the same time included. */
@@ -46,6 +49,7 @@ export function figuresOf(
     changingUnknown: ended(changing, "ToolOutcomeUnknown"),
     notRun: ended(calls, "ToolNotRun"),
     marks: observed.marks.length,
+    lateStarts: countLateStarts(observed),
     takeOverMs: takeOvers.filter((one) => !isDisturbed(one, outages)).map(lengthOf),
     takeOverUnderFaultsMs: takeOvers.map(lengthOf),
     slowTakeOvers: takeOvers.filter((one) => lengthOf(one) > SLOW_MS).map((one) => inWords(one, outages)),

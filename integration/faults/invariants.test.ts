@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type { PistisEvent, Writer } from "#schemas/ledger/event.ts";
-import { violationsIn } from "./invariants.ts";
+import { countLateStarts, violationsIn } from "./invariants.ts";
 import {
   contentOf,
   type Mark,
@@ -137,6 +137,13 @@ describe("the checks of a run", () => {
     const late = [...whole.slice(0, 3), [takenOver(2)], [unknown("cal_a")], [ended]];
     expect(found(late, { marks: marks("1-a", 2_500) })).to.deep.equal([]);
     expect(found(late, { marks: marks("1-a", 4_500) })).to.deep.equal(["I4"]);
+    const silent: PistisEvent = {
+      type: "ToolOutcomeUnknown",
+      data: { ...TURN, callId: "cal_a", ...DAMAGE, reason: "sandbox_unreachable" },
+    };
+    const given = observed([...whole.slice(0, 3), [silent], [ended]], { marks: marks("1-a", 3_500) });
+    expect(violationsIn(given)).to.deep.equal([]);
+    expect(countLateStarts(given)).to.equal(1);
     const blind = observed(whole, { marks: marks("1-a", 2_500) });
     const messages = blind.messages.map((message) => ({ ...message, causationId: message.causationId && "evt_0" }));
     expect(violationsIn({ ...blind, messages }).map(({ of }) => of)).to.include("I4");

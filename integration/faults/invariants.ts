@@ -108,14 +108,36 @@ function isOwnership(event: PistisEvent): event is Brain {
 }
 
 /** I4: what was given up by a brain does not begin later on behalf of the one before. */
-function effectsAfterEnd({ marks }: Observed, calls: readonly CallHistory[]): Violation[] {
+function effectsAfterEnd(observed: Observed, calls: readonly CallHistory[]): Violation[] {
+  return lateStarts(observed, calls).flatMap(({ call: { session, callId }, end, lateMs }): Violation[] => {
+    if (isUnreachable(end)) return [];
+    const reason = "reason" in end.data ? ` (${end.data.reason})` : "";
+    return [{ of: "I4", session, text: `Call ${callId} began ${lateMs} ms after its ${end.type}${reason}` }];
+  });
+}
+
+/**
+ * Calls that began after their outcome was told as unknown because the sandbox did not answer in time: the request was
+ * on its way, and nobody could call it back. What is told allows it, so it is counted and is no violation.
+ */
+export function countLateStarts(observed: Observed): number {
+  return lateStarts(observed, callsOf(observed.messages)).filter(({ end }) => isUnreachable(end)).length;
+}
+
+function isUnreachable(end: CallEnded): boolean {
+  return end.type === "ToolOutcomeUnknown" && end.data.reason === "sandbox_unreachable";
+}
+
+type LateStart = Readonly<{ call: CallHistory; end: CallEnded; lateMs: number }>;
+
+function lateStarts({ marks }: Observed, calls: readonly CallHistory[]): LateStart[] {
   const begun = startMarks(marks);
-  return calls.flatMap(({ session, markId, callId, ends: [end] }): Violation[] => {
-    const mark = markId === undefined ? undefined : begun.get(markId);
+  return calls.flatMap((call): LateStart[] => {
+    const [end] = call.ends;
+    const mark = call.markId === undefined ? undefined : begun.get(call.markId);
     if (mark === undefined || end === undefined || mark.atMs <= end.storedAtMs) return [];
     if (end.type === "ToolDone" && end.data.outcome.status === "background") return [];
-    const lateMs = Math.round(mark.atMs - end.storedAtMs);
-    return [{ of: "I4", session, text: `Call ${callId} began ${lateMs} ms after its ${end.type}` }];
+    return [{ call, end, lateMs: Math.round(mark.atMs - end.storedAtMs) }];
   });
 }
 

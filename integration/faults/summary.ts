@@ -15,6 +15,8 @@ export type Summary = Readonly<{
   /** The same of those that change something: commands and files. */
   unknownShareOfChanges: number;
   marks: number;
+  /** Calls that began after they were told as unknown, as their sandbox had not answered. */
+  lateStarts: number;
   /** Nothing else that it needs was down at the time. */
   takeOverMs: Spread;
   /** Other faults at the same time included. */
@@ -49,6 +51,7 @@ export function summaryOf(results: readonly RunResult[]): Summary {
       sum(({ figures }) => figures.changingCalls),
     ),
     marks: sum(({ figures }) => figures.marks),
+    lateStarts: sum(({ figures }) => figures.lateStarts),
     takeOverMs: spreadOf(results.flatMap(({ figures }) => figures.takeOverMs)),
     takeOverUnderFaultsMs: spreadOf(results.flatMap(({ figures }) => figures.takeOverUnderFaultsMs)),
     byKind: Object.fromEntries([...kinds].map(([kind, list]) => [kind, list.length]).sort()),
