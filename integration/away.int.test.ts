@@ -1,5 +1,5 @@
 // The bus or the database goes away while a turn runs, and comes back. Seconds stand for minutes here: what decides is
-// that no client gives up meanwhile, which shared/nats/away.test.ts holds on to.
+// that no client gives up meanwhile, which shared/nats/for-ever.test.ts holds on to.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";

@@ -2,17 +2,20 @@
 // a store can: it is taken back to an older copy, wiped, written to after the loss, or damaged in one message.
 import { rm } from "node:fs/promises";
 import { expect } from "chai";
-import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
+import { LEDGER_STREAM, ledgerSubject } from "#schemas/ledger/subjects.ts";
+import { Retryable } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
+import { encodeMessage } from "#shared/ledger/codec.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { Verification } from "#shared/ledger/verification.ts";
 import { openLedgerAndFeed } from "#shared/nats/access.ts";
+import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { planRepair, repairLedger } from "#shared/nats/ledger/repair.ts";
 import { scanLedger, WHOLE_LEDGER } from "#shared/nats/ledger/scan.ts";
 import { standingOf } from "#shared/nats/ledger/standing.ts";
 import { verifyLedger } from "#shared/nats/ledger/verify-ledger.ts";
 import { silentLog } from "#shared/service/log.ts";
-import { appendMany, causeOf, failureFrom, lastOf, posted, versionOf } from "#shared/testing/messages.ts";
+import { appendMany, causeOf, failureFrom, lastOf, posted, take, versionOf } from "#shared/testing/messages.ts";
 import { openTwoCopies, type TwoCopies } from "./testing/two-copies.ts";
 
 const IGNORED = () => undefined;
@@ -214,6 +217,48 @@ describe("the ledger's two copies", function () {
     expect(await repair()).to.deep.equal({ messages: 8, lost: [18] });
     const { faults, lost, messages } = await verify();
     expect({ faults, lost, messages }).to.deep.equal({ faults: [], lost: [18], messages: 18 });
+  });
+
+  it("C138: a consumer that meets a break of a chain raises an alarm, and none when messages come again", async () => {
+    const [session, other] = [newId("session"), newId("session")];
+    const first = await write([session, other], 3);
+    const last = first.get(session);
+    const forged = await encodeMessage(
+      "gateway",
+      {
+        session,
+        expected: { sequence: last?.sequence ?? 0, hash: "0".repeat(64) },
+        events: [posted("after a lost one")],
+        cause: causeOf(session),
+      },
+      copies.blobs,
+    );
+    const subject = ledgerSubject(session, copies.shards);
+    await (await copies.connect("gateway")).jetstream().publish(subject, forged.bytes, { msgID: forged.id });
+    const alarms: object[] = [];
+    const log = { ...silentLog, error: (fields: object) => void alarms.push(fields) };
+    const nats = await copies.connect("brain");
+    const feed = openLedgerFeed({ nats, shards: copies.shards, blobs: copies.blobs, log });
+    const stop = new AbortController();
+    await take(7, feed.follow({ after: 0, signal: stop.signal }));
+    stop.abort();
+    const done = Promise.withResolvers<void>();
+    let seen = 0;
+    let refused = false;
+    const handle = async (messages: readonly LedgerMessage[]) => {
+      if (!refused) {
+        refused = true;
+        throw new Retryable("not_yet", "Comes again", { retryAfterMs: 1 });
+      }
+      seen += messages.length;
+      if (seen === 7) done.resolve();
+    };
+    const running = await feed.react({ consumer: "brain", handle });
+    await done.promise;
+    await running.close();
+    const gap = { code: "ledger_gap", session, after: last?.sequence, sequence: 7, gaps: 1 };
+    expect(alarms).to.have.length(2);
+    for (const alarm of alarms) expect(alarm).to.deep.include(gap);
   });
 
   it("C138: names the first bad message of each session, and why", async () => {

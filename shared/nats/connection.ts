@@ -8,6 +8,9 @@ const CONNECT_MS = 5_000;
 const RECONNECT_WAIT_MS = 100;
 const PING_INTERVAL_MS = 15_000;
 
+/** A server may be away for as long as it likes. */
+export const FOR_EVER = { reconnect: true, maxReconnectAttempts: -1, reconnectTimeWait: RECONNECT_WAIT_MS };
+
 /**
  * Connects as one user. A lost connection is mended by itself, for ever: requests made meanwhile fail or wait for
  * their own time-outs. Throws a Retryable `nats_unreachable`.
@@ -26,9 +29,7 @@ export async function connectNats(options: {
       authenticator: nkeyAuthenticator(new TextEncoder().encode(options.seed)),
       inboxPrefix: `_INBOX_${options.user}`,
       timeout: CONNECT_MS,
-      reconnect: true,
-      maxReconnectAttempts: -1,
-      reconnectTimeWait: RECONNECT_WAIT_MS,
+      ...FOR_EVER,
       pingInterval: PING_INTERVAL_MS,
       noAsyncTraces: true,
     });

@@ -5,8 +5,13 @@ import { randomUUID } from "node:crypto";
 import { AckPolicy, DeliverPolicy, NatsError, nanos } from "nats";
 import { LEDGER_STREAM, ledgerSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
+import { sha256 } from "#shared/ids/ids.ts";
+import { ChainWatch } from "#shared/ledger/chain-watch.ts";
+import type { StoredMessage } from "#shared/ledger/codec.ts";
 import { waited } from "#shared/ledger/delivery.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
+import { isLost } from "#shared/ledger/lost.ts";
+import { rereadGap } from "./gap-alarm.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
 import { Pull, type Pulled, remakeWaitMs } from "./pull.ts";
 import { unavailable } from "./stream-reader.ts";
@@ -25,16 +30,32 @@ const EXPIRED = new Set([404, 408]);
  * stream of all sessions logs them and goes on, for one bad message must not hide every other session.
  */
 export async function* follow(context: FeedContext, options: Follow): AsyncGenerator<LedgerMessage> {
+  const watch = new ChainWatch();
   for await (const stored of storedMessages(context, options)) {
-    const message = await readable(context, stored, options.session);
-    if (message !== undefined) yield message;
+    const message = await readable(context, stored, { session: options.session, watch });
+    if (message === undefined) continue;
+    const gap = watch.gapBefore(message);
+    const consumer = { consumer: "follow", subject: stored.subject, watch };
+    for (const left of gap === undefined ? [] : await rereadGap(context, consumer, gap, message)) {
+      const mended = await readable(context, left, { session: options.session, watch });
+      if (mended !== undefined) yield mended;
+    }
+    watch.saw(message);
+    yield message;
   }
 }
 
-async function readable({ blobs, recent, log }: FeedContext, stored: Pulled, session: string | undefined) {
+async function readable(
+  { blobs, recent, log }: FeedContext,
+  stored: StoredMessage & { subject: string },
+  { session, watch }: { session: string | undefined; watch: ChainWatch },
+): Promise<LedgerMessage | undefined> {
+  if (isLost(stored.subject)) return undefined;
   try {
     return await recent.decode(stored, blobs);
   } catch (error) {
+    const { sequence, bytes } = stored;
+    watch.saw({ session: stored.subject.split(".")[2] ?? "", sequence, hash: sha256(bytes) });
     if (session !== undefined || !(error instanceof Fatal)) throw error;
     const fields = { sequence: stored.sequence, subject: stored.subject, failure: failureOf(error) };
     log.error(fields, "A ledger message that cannot be read is left out of a stream of all sessions");

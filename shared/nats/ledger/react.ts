@@ -8,10 +8,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { JSONCodec, NatsError } from "nats";
 import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf } from "#shared/errors/errors.ts";
+import { sha256 } from "#shared/ids/ids.ts";
+import { ChainWatch } from "#shared/ledger/chain-watch.ts";
 import { type Delivery, deliver, type Parked, parkedOf, parkUntilRecorded, waited } from "#shared/ledger/delivery.ts";
 import type { LedgerFeed, LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { SubjectMessage } from "#shared/ledger/recent.ts";
 import { ACK_WAIT_MS } from "./consumer.ts";
+import { rereadGap } from "./gap-alarm.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
 import { Pull, type Pulled, pullRequest, remakeWaitMs } from "./pull.ts";
 import { nextMessage, unavailable } from "./stream-reader.ts";
@@ -28,7 +31,7 @@ const EXPIRED = new Set([404, 408]);
 type Progress = { done: number; acknowledged: number; delivery: number; ahead: ReadonlyMap<number, Uint8Array> };
 type Batch = readonly SubjectMessage[];
 type Reaction = Parameters<LedgerFeed["react"]>[0];
-type ShardDelivery = Delivery & Readonly<{ gatherMs: number }>;
+type ShardDelivery = Delivery & Readonly<{ gatherMs: number; watch: ChainWatch }>;
 
 /** Works off every shard until it is closed; closing finishes the batch in hand. */
 export function react(context: FeedContext, options: Reaction) {
@@ -38,7 +41,8 @@ export function react(context: FeedContext, options: Reaction) {
     const park = (parked: Parked) => recordParked(context, parked);
     const { log } = context;
     const { handle, gatherMs = 0 } = options;
-    return workShard(context, shard, { consumer, handle, gatherMs, park, log, stopping: stop.signal });
+    const watch = new ChainWatch();
+    return workShard(context, shard, { consumer, handle, gatherMs, watch, park, log, stopping: stop.signal });
   });
   return {
     close: async () => {
@@ -123,7 +127,7 @@ async function handled(
   context: FeedContext,
   message: Pulled,
   readBatch: () => Batch | Promise<Batch>,
-  delivery: Delivery,
+  delivery: ShardDelivery,
 ): Promise<Batch | undefined> {
   const renewing = setInterval(() => say(context, message, "+WPI"), ACK_WAIT_MS / 3);
   try {
@@ -158,20 +162,36 @@ async function readAhead(
 }
 
 /** What cannot be read is parked in its place, after what stands before it. */
-async function deliverStored({ blobs, recent }: FeedContext, batch: Batch, delivery: Delivery): Promise<boolean> {
+async function deliverStored(context: FeedContext, batch: Batch, delivery: ShardDelivery): Promise<boolean> {
+  const { blobs, recent } = context;
   let readable: LedgerMessage[] = [];
   for (const stored of batch) {
     try {
-      readable.push(await recent.decode(stored, blobs));
+      const message = await recent.decode(stored, blobs);
+      await watchChain(context, message, stored.subject, delivery);
+      readable.push(message);
     } catch (error) {
       if (!(error instanceof Fatal)) throw error;
       if (!(await deliver(readable, delivery))) return false;
       readable = [];
       const session = stored.subject.split(".")[2] ?? "";
+      delivery.watch.saw({ session, sequence: stored.sequence, hash: sha256(stored.bytes) });
       if (!(await parkUntilRecorded(parkedOf(stored.sequence, session, error, delivery), delivery))) return false;
     }
   }
   return deliver(readable, delivery);
+}
+
+/** What is between may have gone to another replica, so only a break in the store itself counts. */
+async function watchChain(
+  context: FeedContext,
+  message: LedgerMessage,
+  subject: string,
+  { watch, consumer }: ShardDelivery,
+): Promise<void> {
+  const gap = watch.gapBefore(message);
+  if (gap !== undefined) await rereadGap(context, { consumer, subject, watch }, gap, message);
+  watch.saw(message);
 }
 
 function say({ nats }: FeedContext, { ackSubject }: Pulled, word: "+ACK" | "-NAK" | "+WPI"): void {
