@@ -219,6 +219,30 @@ describe("the ledger's two copies", function () {
     expect({ faults, lost, messages }).to.deep.equal({ faults: [], lost: [18], messages: 18 });
   });
 
+  it("C138: consumers that the server forgets are made anew, without a gap or a repeat", async () => {
+    const session = newId("session");
+    const last = await write([session], 5);
+    const nats = await copies.connect("brain");
+    const feed = openLedgerFeed({ nats, shards: copies.shards, blobs: copies.blobs, log: silentLog });
+    const stop = new AbortController();
+    const following = feed.follow({ after: 0, session, signal: stop.signal })[Symbol.asyncIterator]();
+    const seen: number[] = [];
+    const read = async (count: number) => {
+      for (; count > 0; count--) {
+        const { value } = await following.next();
+        seen.push(value.sequence);
+      }
+    };
+    await read(5);
+    const manager = await (await copies.connect("setup")).jetstreamManager();
+    for (const { name } of await manager.consumers.list(LEDGER_STREAM).next())
+      if (name.startsWith("follow_")) await manager.consumers.delete(LEDGER_STREAM, name);
+    await write([session], 5, last);
+    await read(5);
+    stop.abort();
+    expect(seen).to.deep.equal([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
   it("C138: a consumer that meets a break of a chain raises an alarm, and none when messages come again", async () => {
     const [session, other] = [newId("session"), newId("session")];
     const first = await write([session, other], 3);
