@@ -22,7 +22,7 @@ describe("replaying the ledger", () => {
   let feed: LedgerFeed;
 
   before(async function () {
-    this.timeout(120_000);
+    this.timeout(300_000);
     server = await startTestNats();
     await keepInMemory(server);
     await fill(server);
@@ -32,7 +32,7 @@ describe("replaying the ledger", () => {
   after(() => server.close());
 
   it("gives 100,000 messages ten times, each once and in order", async function () {
-    this.timeout(120_000);
+    this.timeout(300_000);
     for (let round = 0; round < ROUNDS; round++) expect(await replay(feed)).to.equal(MESSAGES);
   });
 
