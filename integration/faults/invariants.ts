@@ -110,22 +110,25 @@ function isOwnership(event: PistisEvent): event is Brain {
 /** I4: what was given up by a brain does not begin later on behalf of the one before. */
 function effectsAfterEnd(observed: Observed, calls: readonly CallHistory[]): Violation[] {
   return lateStarts(observed, calls).flatMap(({ call: { session, callId }, end, lateMs }): Violation[] => {
-    if (isUnreachable(end)) return [];
+    if (isUnanswered(end)) return [];
     const reason = "reason" in end.data ? ` (${end.data.reason})` : "";
     return [{ of: "I4", session, text: `Call ${callId} began ${lateMs} ms after its ${end.type}${reason}` }];
   });
 }
 
 /**
- * Calls that began after their outcome was told as unknown because the sandbox did not answer in time: the request was
- * on its way, and nobody could call it back. What is told allows it, so it is counted and is no violation.
+ * Calls that began after their outcome was told as unknown because the sandbox did not answer in time, to the call or to
+ * Stop: the request was on its way, and nobody could call it back. What is told allows it, so it is counted and is no
+ * violation.
  */
 export function countLateStarts(observed: Observed): number {
-  return lateStarts(observed, callsOf(observed.messages)).filter(({ end }) => isUnreachable(end)).length;
+  return lateStarts(observed, callsOf(observed.messages)).filter(({ end }) => isUnanswered(end)).length;
 }
 
-function isUnreachable(end: CallEnded): boolean {
-  return end.type === "ToolOutcomeUnknown" && end.data.reason === "sandbox_unreachable";
+const UNANSWERED = new Set(["sandbox_unreachable", "stop_unconfirmed"]);
+
+function isUnanswered(end: CallEnded): boolean {
+  return end.type === "ToolOutcomeUnknown" && UNANSWERED.has(end.data.reason);
 }
 
 type LateStart = Readonly<{ call: CallHistory; end: CallEnded; lateMs: number }>;
