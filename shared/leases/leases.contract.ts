@@ -60,6 +60,17 @@ export function describeLeases(name: string, start: () => Promise<LeasesUnderTes
       await (await taken(first, session)).release();
     });
 
+    it("is let go of at once also while it is being renewed", async () => {
+      const [first, second] = await Promise.all([under.open("a"), under.open("b")]);
+      for (let round = 0; round < 8; round++) {
+        const lease = await taken(first, session);
+        const renewal = performance.now() + under.ttlMs / 3 + round / 4;
+        while (performance.now() < renewal) expect(await second.acquire(session)).to.equal(undefined);
+        await lease.release();
+        await (await taken(second, session)).release();
+      }
+    });
+
     it("has one winner when many want a session", async () => {
       const holders = await Promise.all(Array.from({ length: 10 }, (_, index) => under.open(`h${index}`)));
       for (let round = 0; round < 5; round++) {

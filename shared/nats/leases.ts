@@ -80,9 +80,10 @@ function hold(place: Place, entry: Entry, first: Held): Lease {
   let expiry = watch();
   const renew = async () => {
     const next = await renewed(place, entry, held);
+    // Also when it was released meanwhile: the release names the newest revision, or it would let go of nothing.
+    held = next ?? held;
     if (ended) return;
     if (next === undefined) return lose("another one took it");
-    held = next;
     clearTimeout(expiry);
     expiry = watch();
   };
