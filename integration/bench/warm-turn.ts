@@ -1,9 +1,11 @@
 // A warm message to its first command, and fifty commands in one turn, with a model that needs no time: the whole
-// way through gateway, ledger, brain, relay and a local sandbox, beside the smallest agent there could be.
+// way through gateway, ledger, brain, relay and a local sandbox of `pistis dev`, beside the smallest agent there could
+// be. The client and the model server are in this process, the product in its own.
 
 import type { LedgerMessageView } from "#schemas/api/stream.ts";
 import { type ServedReply, startModelServer } from "#services/brain/testing/model-server.ts";
-import { type FollowedSession, openTestInstall, openTestSession } from "../testing/running-install.ts";
+import { startDevProcess } from "../testing/dev-process.ts";
+import { type FollowedSession, openTestSession } from "../testing/running-install.ts";
 import { bareAgent } from "./bare.ts";
 import { median, type Row, row } from "./row.ts";
 
@@ -25,7 +27,7 @@ export async function warmTurnBench(): Promise<Row[]> {
     const command = script.shift();
     return command === undefined ? said("done") : calls(command, count);
   });
-  const install = await openTestInstall({
+  const install = await startDevProcess({
     models: { bench: { api: "openai-compatible", model: "bench", baseUrl: models.url } },
     defaultModel: "bench",
   });
@@ -52,14 +54,14 @@ export async function warmTurnBench(): Promise<Row[]> {
       row(
         "warm message → first command",
         "ms",
-        { value: middle(runs, "posted", "commandRan", true), baseline: median(bareMs) },
+        { value: middle(runs, "commandRan"), baseline: median(bareMs) },
         { atMost: 10 },
       ),
-      row("  turn started (seen by a client)", "ms", { value: middle(runs, "posted", "turnStarted", true) }),
-      row("  model asked", "ms", { value: middle(runs, "posted", "modelAsked", true) }),
-      row("  tool started (seen by a client)", "ms", { value: middle(runs, "posted", "toolStarted", true) }),
-      row("  command runs", "ms", { value: middle(runs, "posted", "commandRan", true) }),
-      row("  result stored (seen by a client)", "ms", { value: middle(runs, "posted", "toolDone", true) }),
+      row("  turn started (seen by a client)", "ms", { value: middle(runs, "turnStarted") }),
+      row("  model asked", "ms", { value: middle(runs, "modelAsked") }),
+      row("  tool started (seen by a client)", "ms", { value: middle(runs, "toolStarted") }),
+      row("  command runs", "ms", { value: middle(runs, "commandRan") }),
+      row("  result stored (seen by a client)", "ms", { value: middle(runs, "toolDone") }),
       row(
         `per command, ${COMMANDS} in one turn`,
         "ms",
@@ -74,8 +76,9 @@ export async function warmTurnBench(): Promise<Row[]> {
   }
 }
 
-function middle(runs: readonly Times[], from: Step, to: Step, _fromPost: boolean): number {
-  return median(runs.map((times) => times[to] - times[from]));
+/** Median time from the post to this step. */
+function middle(runs: readonly Times[], step: Step): number {
+  return median(runs.map((times) => times[step] - times.posted));
 }
 
 async function oneTurn(session: FollowedSession, askedAt: () => number): Promise<Times> {
