@@ -115,7 +115,6 @@ describe("the whole way", () => {
   it("S24: deletes the sandbox for good when the session ends", async () => {
     const folder = await workspaceOf(install, session);
     await session.end();
-    await session.event("SessionEnded");
     await session.event("SandboxDestroyed");
     expect(await run("ls", [folder]).catch(({ code }: { code: number }) => code)).to.equal(2);
     expect(await getSession(install.server, session.id)).to.deep.include({ status: "ended" });

@@ -124,7 +124,7 @@ export async function followTestSession(server: Server, id: string): Promise<Fol
     liveOutput: (fits) => until(() => (fits(live) ? true : undefined)).then(() => undefined),
     end: async () => {
       await endSession(server, id);
-      await event("SandboxDestroyed").catch(() => undefined);
+      await event("SessionEnded");
     },
     close: async () => {
       stop.abort();
