@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect } from "chai";
+import type { SandboxSpec } from "#schemas/provider/task.ts";
 import type { ExecResult } from "#schemas/wire/message.ts";
 import { openLocalProvider } from "#services/providers/local/local-provider.ts";
 import { startRequest } from "#services/providers/provider.contract.ts";
@@ -18,7 +19,8 @@ import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 import { silentLog } from "#shared/service/log.ts";
 
 const PISTISD_FOLDER = join(import.meta.dirname, "..", "dist", "pistisd");
-const spec = { image: null, memoryMiB: 1_024, cpuCores: 2, processesMax: 200, diskMiB: 1_024 };
+const LIMITS = { image: null, memoryMiB: 1_024, cpuCores: 2, processesMax: 200, diskMiB: 1_024 };
+const spec: SandboxSpec = { ...LIMITS, network: { mode: "none" } };
 
 describe("a local sandbox", () => {
   let folder: string;

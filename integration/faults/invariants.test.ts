@@ -199,7 +199,7 @@ describe("the checks of a run", () => {
   it("I8: find a new sandbox whose predecessor nobody missed", () => {
     const create = (generation: number): PistisEvent => ({
       type: "SandboxCreateRequested",
-      data: { ...asked, generation },
+      data: { ...asked, generation, network: { mode: "none" } },
     });
     const missing: PistisEvent = { type: "SandboxMissing", data: sandbox };
     expect(found([[create(1)], [create(2)]])).to.deep.equal(["I8"]);

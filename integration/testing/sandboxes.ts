@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import type { SandboxSpec } from "#schemas/provider/task.ts";
 import { relayPaths } from "#schemas/wire/relay-http.ts";
 import { openLocalProvider } from "#services/providers/local/local-provider.ts";
 import type { SandboxProvider, SandboxRef } from "#services/providers/provider.ts";
@@ -17,7 +18,8 @@ export const PISTISD_FOLDER = resolve(import.meta.dirname, "../../dist/pistisd")
 const JOIN_MS = 20_000;
 const TOKEN_LIFE_MS = 60_000;
 
-const SPEC = { image: null, memoryMiB: 2_048, cpuCores: 2, processesMax: 256, diskMiB: 4_096 };
+const LIMITS = { image: null, memoryMiB: 2_048, cpuCores: 2, processesMax: 256, diskMiB: 4_096 };
+const SPEC: SandboxSpec = { ...LIMITS, network: { mode: "none" } };
 
 export type Sandboxes = Readonly<{
   provider: SandboxProvider;

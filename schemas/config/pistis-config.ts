@@ -1,6 +1,7 @@
 // pistis.json. Unknown keys are refused; a value may hold `${NAME}`, taken from the environment when it is read.
 // Every key has a default, so that an empty file, or none, is valid.
 import { z } from "zod";
+import { allowSettings } from "#schemas/network/sandbox-network.ts";
 
 const price = z.strictObject({
   inputPerMillion: z.number().nonnegative().describe("US dollars per million input tokens"),
@@ -65,6 +66,13 @@ export const pistisConfig = z.strictObject({
       processesMax: z.number().int().min(16).default(1_024),
       diskMiB: z.number().int().min(64).default(10_240),
       startMs: z.number().int().min(1_000).default(60_000).describe("How long a sandbox may take to start and join"),
+      allow: allowSettings
+        .default([])
+        .describe("Hosts that sandboxes may reach: a host name, host:port, or npm, pypi, crates, go. None: no network"),
+      internet: z
+        .boolean()
+        .default(false)
+        .describe("Sandboxes may reach every public host, but no private range and no other sandbox"),
       local: z
         .strictObject({
           readOnly: z

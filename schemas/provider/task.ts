@@ -1,6 +1,7 @@
 // What the scheduler asks of a provider and what comes back: work-queue messages in the EDGE account.
 // Everything here is checked by the scheduler before it becomes a fact in the ledger.
 import { z } from "zod";
+import { sandboxNetwork } from "#schemas/network/sandbox-network.ts";
 
 const sandbox = {
   taskId: z.string().regex(/^tsk_[0-9a-z]{1,64}$/),
@@ -15,6 +16,7 @@ export const sandboxSpec = z.strictObject({
   cpuCores: z.number().positive(),
   processesMax: z.number().int().positive(),
   diskMiB: z.number().int().positive(),
+  network: sandboxNetwork,
 });
 
 const join = z.strictObject({ token: z.string().min(20).max(200), expiresAt: z.iso.datetime() });

@@ -1,5 +1,6 @@
 // What every provider promises, as tests. Each provider's own test calls this once.
 import { expect } from "chai";
+import type { SandboxSpec } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { SandboxProvider, SeenSandbox, StartSandbox } from "./provider.ts";
@@ -15,7 +16,14 @@ export type ProviderUnderTest = Readonly<{
   dispose: () => Promise<void>;
 }>;
 
-export const contractSpec = { image: null, memoryMiB: 256, cpuCores: 1, processesMax: 64, diskMiB: 256 };
+export const contractSpec: SandboxSpec = {
+  image: null,
+  memoryMiB: 256,
+  cpuCores: 1,
+  processesMax: 64,
+  diskMiB: 256,
+  network: { mode: "none" },
+};
 
 export function startRequest(changes: Partial<StartSandbox> = {}): StartSandbox {
   return {

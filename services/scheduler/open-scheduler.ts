@@ -1,5 +1,6 @@
 // What the scheduler stands on, opened from what it may hold: a connection to each NATS account.
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import { networkOf } from "#schemas/network/sandbox-network.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
@@ -45,7 +46,7 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     reports: openReportReceiver({ nats: edge, log }),
     timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },
     relay: { url: relay.url, adminKey: relay.key },
-    spec: { image, memoryMiB, cpuCores, processesMax, diskMiB },
+    spec: { image, memoryMiB, cpuCores, processesMax, diskMiB, network: networkOf(config.sandboxes) },
     startMs,
     log,
   });

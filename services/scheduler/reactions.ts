@@ -1,6 +1,7 @@
 // What the scheduler does about each message of the ledger, its own ones included: a request is appended first and
 // carried out when it comes back here, so a crash between the two only means that it comes back again.
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
+import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
 import type { Timer } from "#schemas/scheduler/timer.ts";
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
@@ -17,6 +18,7 @@ export type Reacting = Readonly<{
   tasks: (provider: string) => WorkQueueSender<ProviderTask>;
   timers: WorkQueueSender<Timer>;
   relay: Relay;
+  /** Its network is that of new sandboxes; one that exists keeps its own. */
   spec: SandboxSpec;
   startMs: number;
   log: Log;
@@ -64,11 +66,12 @@ async function reactTo(reacting: Reacting, message: LedgerMessage, event: Pistis
   }
 }
 
-async function answerNeed({ sessions, log }: Reacting, message: LedgerMessage): Promise<void> {
+async function answerNeed({ sessions, spec, log }: Reacting, message: LedgerMessage): Promise<void> {
   const { session, correlationId, id } = message;
   try {
     step("scheduler.need.answering");
-    await sessions.command({ type: "AnswerNeed", session, taskId: newId("task") }, { correlationId, causationId: id });
+    const command = { type: "AnswerNeed", session, taskId: newId("task"), network: spec.network } as const;
+    await sessions.command(command, { correlationId, causationId: id });
     step("scheduler.need.answered");
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
@@ -84,9 +87,12 @@ async function carryOut(reacting: Reacting, message: LedgerMessage, event: Reque
   const { sessions, tasks } = reacting;
   const { session } = message;
   const { taskId, provider } = event.data;
-  const { sandbox } = await sessions.at(message);
+  const { sandbox, network } = await sessions.at(message);
   if (!("taskId" in sandbox) || sandbox.taskId !== taskId) return;
-  const [task] = await Promise.all([taskFor(reacting, session, event), setDeadline(reacting, session, event)]);
+  const [task] = await Promise.all([
+    taskFor(reacting, { session, network }, event),
+    setDeadline(reacting, session, event),
+  ]);
   step("scheduler.task.sending");
   await tasks(provider).send(taskId, task);
   step("scheduler.task.sent");
@@ -101,10 +107,14 @@ async function setDeadline({ timers, startMs }: Reacting, session: string, event
   step("scheduler.deadline.set");
 }
 
-async function taskFor({ relay, spec }: Reacting, session: string, event: RequestEvent): Promise<ProviderTask> {
+async function taskFor(
+  { relay, spec }: Reacting,
+  { session, network }: { session: string; network: SandboxNetwork },
+  event: RequestEvent,
+): Promise<ProviderTask> {
   const { taskId, sandboxId, generation } = event.data;
   const about = { taskId, session, sandboxId, generation };
   const op = REQUESTS[event.type];
   if (op === "inspect" || op === "destroy") return { op, ...about };
-  return { op, ...about, spec, join: await newJoinToken(relay, about, Date.now()) };
+  return { op, ...about, spec: { ...spec, network }, join: await newJoinToken(relay, about, Date.now()) };
 }

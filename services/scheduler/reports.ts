@@ -1,3 +1,4 @@
+import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
@@ -10,7 +11,10 @@ import type { Sessions } from "./sessions.ts";
 const CONFLICT_RETRY_MS = 50;
 
 /** Makes a fact of a report that fits what was asked; any other is logged and dropped. */
-export async function recordReport({ sessions, log }: { sessions: Sessions; log: Log }, received: ReceivedReport) {
+export async function recordReport(
+  { sessions, network, log }: { sessions: Sessions; network: SandboxNetwork; log: Log },
+  received: ReceivedReport,
+) {
   const { report, reporter, redelivered } = received;
   const session = sessionOf(report.sandboxId);
   step("scheduler.report.reading");
@@ -19,6 +23,7 @@ export async function recordReport({ sessions, log }: { sessions: Sessions; log:
       type: "RecordReport",
       session,
       taskId: newId("task"),
+      network,
       reporter,
       redelivered,
       report,

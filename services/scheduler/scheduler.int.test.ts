@@ -28,7 +28,14 @@ import type { WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { sandboxIdOf } from "./sandbox/sandbox.ts";
 import { startScheduler } from "./scheduler.ts";
 
-const spec: SandboxSpec = { image: null, memoryMiB: 512, cpuCores: 1, processesMax: 100, diskMiB: 100 };
+const spec: SandboxSpec = {
+  image: null,
+  memoryMiB: 512,
+  cpuCores: 1,
+  processesMax: 100,
+  diskMiB: 100,
+  network: { mode: "none" },
+};
 const START_MS = 60_000;
 const ADMIN_KEY = "a-key-for-the-test";
 
@@ -191,7 +198,10 @@ describe("the scheduler", () => {
     const schedulerLedger = openLedgerOf("scheduler");
     const taskId = newId("task");
     const asked = { sandboxId: sandboxIdOf(other), generation: 1, provider: "local", taskId };
-    await append(await schedulerLedger, other, { type: "SandboxCreateRequested", data: asked });
+    await append(await schedulerLedger, other, {
+      type: "SandboxCreateRequested",
+      data: { ...asked, network: { mode: "none" } },
+    });
     scheduler = await start();
     expect(await tasks.of(one, "create")).to.include({ generation: 1 });
     expect(await tasks.of(other, "create")).to.include({ taskId });

@@ -31,12 +31,13 @@ export const startScheduler: Start<SchedulerDependencies> = async (dependencies)
   const { ledger, feed, reports, timers, log } = dependencies;
   const sessions = openSessions(ledger);
   const working = { ...dependencies, sessions, timers: timers.sender };
+  const reporting = { sessions, network: dependencies.spec.network, log };
   const resources = new Resources();
   const close = (opened: { close: () => Promise<void> }) => opened.close();
   try {
     const handle = (messages: Parameters<typeof react>[1]) => react(working, messages);
     resources.add("ledger feed", await feed.react({ consumer: "scheduler", handle }), close);
-    resources.add("reports", await reports.receive((report) => recordReport({ sessions, log }, report)), close);
+    resources.add("reports", await reports.receive((report) => recordReport(reporting, report)), close);
     resources.add("timers", await timers.receiver.receive((timer) => keepDeadline(working, timer)), close);
   } catch (error) {
     await resources.close();

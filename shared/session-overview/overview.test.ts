@@ -113,7 +113,7 @@ describe("a session's overview", () => {
   it("follows the sandbox: running only once pistisd has joined", () => {
     const asked: PistisEvent = {
       type: "SandboxCreateRequested",
-      data: { ...sandbox, provider: "local", taskId: "tsk_1" },
+      data: { ...sandbox, provider: "local", taskId: "tsk_1", network: { mode: "none" } },
     };
     const made: PistisEvent = { type: "SandboxCreated", data: { ...sandbox, durationMs: 5 } };
     const joined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "b" } };

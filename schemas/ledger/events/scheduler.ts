@@ -1,6 +1,8 @@
 import { z } from "zod";
+import { sandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { type EventsOf, entriesOf } from "../entry.ts";
 import { count, failure, id } from "../parts.ts";
+import { liftSandboxCreateRequestedV1 } from "../versions/sandbox-create-requested.v1.ts";
 
 const entry = entriesOf("scheduler");
 
@@ -11,7 +13,11 @@ const sandbox = {
 const asked = { ...sandbox, provider: z.string().max(50), taskId: id };
 
 export const schedulerEvents = {
-  SandboxCreateRequested: entry("A provider was asked to make a sandbox", z.strictObject(asked)),
+  SandboxCreateRequested: {
+    ...entry("A provider was asked to make a sandbox", z.strictObject({ ...asked, network: sandboxNetwork })),
+    version: 2,
+    older: { 1: liftSandboxCreateRequestedV1 },
+  },
   SandboxRestartRequested: entry(
     "A provider was asked to start a stopped sandbox with its disk",
     z.strictObject(asked),

@@ -1,20 +1,27 @@
 // What a provider or the relay says becomes a fact only when it fits what was asked: the right sandbox, its newest
 // generation, the right reporter, a state in which it can be. Anything else is a Refusal, which is logged and dropped.
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import type { CommandOf } from "./decide.ts";
-import { failedWith, identity, requested } from "./requests.ts";
+import { createRequested, failedWith, identity, requested } from "./requests.ts";
 import { type Sandbox, type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
 
 type Existing = Exclude<Sandbox, { status: "absent" }>;
 type ReportOf<Kind extends Report["kind"]> = Extract<Report, { kind: Kind }>;
-/** What is known, and the id of a request that follows from the report. */
-type Known = Readonly<{ state: SessionSandbox; sandbox: Existing; taskId: string; redelivered: boolean }>;
+/** What is known, and the id of a request that follows from the report, with the network of a new sandbox. */
+type Known = Readonly<{
+  state: SessionSandbox;
+  sandbox: Existing;
+  taskId: string;
+  network: SandboxNetwork;
+  redelivered: boolean;
+}>;
 
 export function decideReport(state: SessionSandbox, command: CommandOf<"RecordReport">): SchedulerEvent[] {
-  const { report, taskId, redelivered } = command;
-  const known = { state, sandbox: checked(state, command), taskId, redelivered };
+  const { report, taskId, network, redelivered } = command;
+  const known = { state, sandbox: checked(state, command), taskId, network, redelivered };
   switch (report.kind) {
     case "created":
     case "restarted":
@@ -79,12 +86,12 @@ function destroyed({ sandbox }: Known, report: ReportOf<"destroyed">): Scheduler
 }
 
 function failed(known: Known, report: ReportOf<"failed">): SchedulerEvent[] {
-  const { state, sandbox, taskId } = known;
+  const { sandbox } = known;
   if (!("taskId" in sandbox) || sandbox.taskId !== report.taskId) throw unexpected(sandbox, report);
   // A deletion that failed is asked for again when its time is over.
   if (sandbox.status === "deleting") return [];
   if (sandbox.status === "restarting" && report.failure.code === "sandbox_missing") {
-    return replaced(state, sandbox, taskId);
+    return replaced(known);
   }
   return [failedWith(sandbox, report.failure)];
 }
@@ -126,10 +133,11 @@ function seenStopped({ state, sandbox, taskId, redelivered }: Known, report: Rep
   }
 }
 
-function seenMissing({ state, sandbox, taskId }: Known, report: ReportOf<"state">): SchedulerEvent[] {
+function seenMissing(known: Known, report: ReportOf<"state">): SchedulerEvent[] {
+  const { sandbox } = known;
   switch (sandbox.status) {
     case "inspecting":
-      return sandbox.forTurn ? replaced(state, sandbox, taskId) : [missing(sandbox)];
+      return sandbox.forTurn ? replaced(known) : [missing(sandbox)];
     case "joined":
     case "stopped":
       return [missing(sandbox)];
@@ -141,9 +149,9 @@ function seenMissing({ state, sandbox, taskId }: Known, report: ReportOf<"state"
 }
 
 /** The provider says that it is gone, and a turn waits for it: only then is a new one made. */
-function replaced(state: SessionSandbox, sandbox: Existing, taskId: string): SchedulerEvent[] {
+function replaced({ state, sandbox, taskId, network }: Known): SchedulerEvent[] {
   const next = { sandboxId: sandbox.sandboxId, generation: sandbox.generation + 1 };
-  return [missing(sandbox), requested("create", state, next, taskId)];
+  return [missing(sandbox), createRequested(state, next, { taskId, network })];
 }
 
 function missing(sandbox: Existing): SchedulerEvent {

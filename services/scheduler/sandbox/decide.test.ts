@@ -12,6 +12,7 @@ const sandboxId = "sbx_1";
 const first = { sandboxId, generation: 1 };
 const second = { sandboxId, generation: 2 };
 const asked = (taskId: string, about = first) => ({ ...about, provider: "local", taskId });
+const network = { mode: "allow" as const, allow: ["example.com"] };
 const failure = { code: "no_room", message: "The disk is full", next: "Make room" };
 
 const opened: PistisEvent = { type: "SessionCreated", data: { title: "t", model: "script", provider: "local" } };
@@ -22,7 +23,7 @@ const needed = (reason: "absent" | "stopped" | "unreachable"): PistisEvent => ({
 });
 const createRequested = (taskId = "tsk_c", about = first): PistisEvent => ({
   type: "SandboxCreateRequested",
-  data: asked(taskId, about),
+  data: { ...asked(taskId, about), network },
 });
 const restartRequested = (taskId = "tsk_r"): PistisEvent => ({ type: "SandboxRestartRequested", data: asked(taskId) });
 const inspectRequested = (taskId = "tsk_i"): PistisEvent => ({ type: "SandboxInspectRequested", data: asked(taskId) });
@@ -35,7 +36,7 @@ const missing: PistisEvent = { type: "SandboxMissing", data: first };
 const destroyed: PistisEvent = { type: "SandboxDestroyed", data: first };
 const failed: PistisEvent = { type: "SandboxFailed", data: { ...first, failure } };
 
-const answerNeed: SandboxCommand = { type: "AnswerNeed", session, taskId: "tsk_new" };
+const answerNeed: SandboxCommand = { type: "AnswerNeed", session, taskId: "tsk_new", network };
 const deleteSandbox: SandboxCommand = { type: "DeleteSandbox", session, taskId: "tsk_new" };
 const giveUp = (openTaskId: string): SandboxCommand => ({
   type: "GiveUpRequest",
@@ -48,6 +49,7 @@ const says = (reporter: string, report: Report, redelivered = false): SandboxCom
   type: "RecordReport",
   session,
   taskId: "tsk_new",
+  network,
   reporter,
   redelivered,
   report,
@@ -71,6 +73,22 @@ const inspecting = [...up, needed("unreachable"), inspectRequested()];
 const restarting = [...up, stopped, needed("stopped"), restartRequested()];
 
 describe("a session's sandbox", () => {
+  it("S60: keeps the network that it was made with; a new generation has what is set then", () => {
+    const now = { mode: "none" as const };
+    const later = { mode: "open" as const };
+    expect([...creating, created, joined("a")].reduce(evolve, initialState).network).to.deep.equal(network);
+    const gone = [...up, missing, needed("absent")];
+    given(...gone)
+      .when({ type: "AnswerNeed", session, taskId: "tsk_new", network: later })
+      .then({
+        type: "SandboxCreateRequested",
+        data: { ...asked("tsk_new", second), network: later },
+      });
+    given(...creating, failed, needed("absent"))
+      .when({ type: "AnswerNeed", session, taskId: "tsk_n", network: now })
+      .then({ type: "SandboxCreateRequested", data: { ...asked("tsk_n"), network } });
+  });
+
   it("has an id from which the session's is known", () => {
     expect(sandboxIdOf("ses_01abc")).to.equal("sbx_01abc");
     expect(sessionOf("sbx_01abc")).to.equal("ses_01abc");

@@ -1,18 +1,20 @@
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { decideReport } from "./decide-report.ts";
-import { deleteRequested, failedWith, requested } from "./requests.ts";
+import { createRequested, deleteRequested, failedWith, requested } from "./requests.ts";
 import { type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
 
-/** `taskId` is the id of the request, if one is made. */
+/** `taskId` is the id of the request, if one is made; `network` is what a new sandbox may reach. */
 export type SandboxCommand =
   /** A turn needs the sandbox: ask the provider for the cheapest way to have it. */
-  | Readonly<{ type: "AnswerNeed"; session: string; taskId: string }>
+  | Readonly<{ type: "AnswerNeed"; session: string; taskId: string; network: SandboxNetwork }>
   | Readonly<{
       type: "RecordReport";
       session: string;
       taskId: string;
+      network: SandboxNetwork;
       reporter: string;
       /** It may be old: its first delivery was not acknowledged. */
       redelivered: boolean;
@@ -39,18 +41,24 @@ export function decide(state: SessionSandbox, command: SandboxCommand): Schedule
   }
 }
 
-function answerNeed(state: SessionSandbox, { session, taskId }: CommandOf<"AnswerNeed">): SchedulerEvent[] {
+function answerNeed(state: SessionSandbox, command: CommandOf<"AnswerNeed">): SchedulerEvent[] {
+  const { session, taskId } = command;
   const { sandbox, need } = state;
   if (need === undefined || state.ended) return [];
   switch (sandbox.status) {
     case "absent":
-      return [requested("create", state, { sandboxId: sandboxIdOf(session), generation: 1 }, taskId)];
+      return [createRequested(state, { sandboxId: sandboxIdOf(session), generation: 1 }, command)];
     case "stopped":
       return [requested("restart", state, sandbox, taskId)];
     case "missing":
-      return [requested("create", state, { ...sandbox, generation: sandbox.generation + 1 }, taskId)];
+      return [createRequested(state, { ...sandbox, generation: sandbox.generation + 1 }, command)];
     case "failed":
-      return [requested(sandbox.request, state, sandbox, taskId)];
+      return [
+        sandbox.request === "create"
+          ? // It may be there after all: what it may reach does not change under it.
+            createRequested(state, sandbox, { taskId, network: state.network })
+          : requested(sandbox.request, state, sandbox, taskId),
+      ];
     case "joined":
       return need === "unreachable" ? [requested("inspect", state, sandbox, taskId)] : [];
     case "inspecting":

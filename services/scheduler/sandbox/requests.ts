@@ -1,17 +1,32 @@
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { Fatal } from "#shared/errors/errors.ts";
-import type { Request, SessionSandbox } from "./sandbox.ts";
+import type { SessionSandbox } from "./sandbox.ts";
 
 type Identity = Readonly<{ sandboxId: string; generation: number }>;
 type FailureData = Extract<SchedulerEvent, { type: "SandboxFailed" }>["data"]["failure"];
 
 const EVENTS = {
-  create: "SandboxCreateRequested",
   restart: "SandboxRestartRequested",
   inspect: "SandboxInspectRequested",
 } as const;
 
-export function requested(request: Request, state: SessionSandbox, about: Identity, taskId: string): SchedulerEvent {
+/** `network` is fixed here for as long as this generation lives. */
+export function createRequested(
+  state: SessionSandbox,
+  about: Identity,
+  { taskId, network }: { taskId: string; network: SandboxNetwork },
+): SchedulerEvent {
+  const data = { ...identity(about), provider: providerOf(state), taskId, network };
+  return { type: "SandboxCreateRequested", data };
+}
+
+export function requested(
+  request: keyof typeof EVENTS,
+  state: SessionSandbox,
+  about: Identity,
+  taskId: string,
+): SchedulerEvent {
   return { type: EVENTS[request], data: { ...identity(about), provider: providerOf(state), taskId } };
 }
 

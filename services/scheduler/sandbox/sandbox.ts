@@ -2,6 +2,7 @@
 // A session has one sandbox at a time; its generation rises when a new one takes the place of one that is gone.
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import { NO_NETWORK, type SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 
 type Identity = Readonly<{ sandboxId: string; generation: number }>;
 export type Request = "create" | "restart" | "inspect";
@@ -29,6 +30,8 @@ export type SessionSandbox = Readonly<{
   need: Need | undefined;
   /** Boot ids of this generation that were recorded, newest last: an old report that comes again is known by them. */
   boots: readonly string[];
+  /** What this generation may reach, fixed when it was asked for. */
+  network: SandboxNetwork;
   sandbox: Sandbox;
 }>;
 
@@ -37,6 +40,7 @@ export const initialState: SessionSandbox = {
   ended: false,
   need: undefined,
   boots: [],
+  network: NO_NETWORK,
   sandbox: { status: "absent" },
 };
 
@@ -73,7 +77,10 @@ function evolveSandbox(state: SessionSandbox, event: SchedulerEvent): SessionSan
   const { sandbox } = state;
   switch (event.type) {
     case "SandboxCreateRequested":
-      return asked(state, { status: "creating", ...identity, taskId: event.data.taskId, made: false });
+      return {
+        ...asked(state, { status: "creating", ...identity, taskId: event.data.taskId, made: false }),
+        network: event.data.network,
+      };
     case "SandboxRestartRequested":
       return asked(state, { status: "restarting", ...identity, taskId: event.data.taskId, made: false });
     case "SandboxInspectRequested":
