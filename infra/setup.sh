@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Brings a machine that has Node, npm and apt to where everything runs, saying what it does. Does nothing, quickly,
-# when nothing is missing. Needs no systemd and no Docker; works as root, with sudo, or says what to run.
+# when nothing is missing. Needs no systemd; works as root, with sudo, or says what to run.
+# With --docker, which the tests need and `pistis dev` does not: also Docker, its daemon and the base images.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -12,6 +13,13 @@ fail() {
   echo "  next: $2" >&2
   exit 1
 }
+
+with_docker=
+case ${1:-} in
+  '') ;;
+  --docker) with_docker=1 ;;
+  *) fail "unknown option: $1" "infra/setup.sh [--docker]" ;;
+esac
 
 [ "$(uname -s)" = Linux ] || fail "sandboxes need Linux, this is $(uname -s)" "use a Linux machine, virtual machine or container"
 
@@ -25,12 +33,22 @@ outer_path=${outer_path#:}
 
 have() { PATH=$outer_path:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1; }
 
+docker_packages() {
+  have dockerd || [ -n "${DOCKER_HOST:-}" ] || echo docker.io
+  have docker || echo docker.io
+  have iptables || echo iptables
+  have docker-compose || docker compose version >/dev/null 2>&1 || echo docker-compose
+  have debootstrap || echo debootstrap
+  [ -e /sys/fs/cgroup/cgroup.controllers ] || [ -d /sys/fs/cgroup/memory ] || echo cgroupfs-mount
+}
+
 system_packages() {
   local wanted=()
   have bwrap || wanted+=(bubblewrap)
   have git || wanted+=(git)
   have flock && have setpriv && have unshare || wanted+=(util-linux)
   [ -e /etc/ssl/certs/ca-certificates.crt ] || wanted+=(ca-certificates)
+  [ -z "$with_docker" ] || mapfile -t -O "${#wanted[@]}" wanted < <(docker_packages | sort -u)
   [ "${#wanted[@]}" -gt 0 ] || return 0
   have apt-get || fail "missing: ${wanted[*]}, and there is no apt-get" "install them with your system's package manager"
   local as_root=()
@@ -79,3 +97,8 @@ ln -sfn ../../services/cli/pistis node_modules/.bin/pistis
 
 if [ -z "${NATS_URL:-}" ]; then "$node" infra/fetch-nats-server.ts; fi
 "$node" infra/build-pistisd.ts
+
+if [ -n "$with_docker" ]; then
+  bash infra/docker/engine.sh start
+  PISTIS_OUTER_PATH=$outer_path bash infra/images/bases.sh
+fi
