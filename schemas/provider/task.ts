@@ -1,7 +1,7 @@
 // What the scheduler asks of a provider and what comes back: work-queue messages in the EDGE account.
 // Everything here is checked by the scheduler before it becomes a fact in the ledger.
 import { z } from "zod";
-import { sandboxNetwork } from "#schemas/network/sandbox-network.ts";
+import { NO_NETWORK, sandboxNetwork } from "#schemas/network/sandbox-network.ts";
 
 const sandbox = {
   taskId: z.string().regex(/^tsk_[0-9a-z]{1,64}$/),
@@ -16,7 +16,7 @@ export const sandboxSpec = z.strictObject({
   cpuCores: z.number().positive(),
   processesMax: z.number().int().positive(),
   diskMiB: z.number().int().positive(),
-  network: sandboxNetwork,
+  network: sandboxNetwork.default(NO_NETWORK),
 });
 
 const join = z.strictObject({ token: z.string().min(20).max(200), expiresAt: z.iso.datetime() });
@@ -24,6 +24,9 @@ const join = z.strictObject({ token: z.string().min(20).max(200), expiresAt: z.i
 export const providerTask = z.discriminatedUnion("op", [
   z.strictObject({ op: z.literal("create"), ...sandbox, spec: sandboxSpec, join }),
   z.strictObject({ op: z.literal("restart"), ...sandbox, spec: sandboxSpec, join }),
+  z.strictObject({ op: z.literal("pause"), ...sandbox }),
+  z.strictObject({ op: z.literal("resume"), ...sandbox }),
+  z.strictObject({ op: z.literal("stop"), ...sandbox }),
   z.strictObject({ op: z.literal("inspect"), ...sandbox }),
   z.strictObject({ op: z.literal("destroy"), ...sandbox }),
 ]);
@@ -45,6 +48,9 @@ export const report = z.discriminatedUnion("kind", [
     taskId: sandbox.taskId,
     durationMs: z.number().int().nonnegative(),
   }),
+  z.strictObject({ kind: z.literal("paused"), ...seen, taskId: sandbox.taskId }),
+  z.strictObject({ kind: z.literal("resumed"), ...seen, taskId: sandbox.taskId }),
+  z.strictObject({ kind: z.literal("stopped"), ...seen, taskId: sandbox.taskId }),
   z.strictObject({ kind: z.literal("destroyed"), ...seen, taskId: sandbox.taskId }),
   z.strictObject({
     kind: z.literal("failed"),

@@ -23,6 +23,14 @@ describe("the provider service", () => {
     const { op: _op, spec: _spec, join: _join, ...about } = create;
     for (const report of service.reports) expect(report).to.deep.include({ kind: "created", ...about });
     expect(new Set(service.ids).size).to.equal(1);
+    for (const [op, kind] of [
+      ["pause", "paused"],
+      ["resume", "resumed"],
+      ["stop", "stopped"],
+    ] as const) {
+      await service.deliver({ ...about, op });
+      expect(service.reports.at(-1)).to.deep.equal({ kind, ...about });
+    }
     await service.deliver({ ...about, op: "destroy" });
     expect(service.reports.at(-1)).to.deep.equal({ kind: "destroyed", ...about });
     await service.deliver({ ...about, op: "inspect" });
@@ -84,9 +92,12 @@ async function serve(changes: Partial<SandboxProvider>) {
   let watcher: (ended: SeenSandbox) => void = () => undefined;
   const provider: SandboxProvider = {
     name: "test",
-    capabilities: { pause: false, keepsDisk: false },
+    capabilities: new Set(["pause", "stop"] as const),
     create: async () => undefined,
     restart: async () => undefined,
+    pause: async () => undefined,
+    resume: async () => undefined,
+    stop: async () => undefined,
     inspect: async (ref) => ({ ...ref, state: "missing", reason: "There is none" }),
     destroy: async () => undefined,
     list: async () => [],

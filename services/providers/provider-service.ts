@@ -70,6 +70,15 @@ async function perform(provider: SandboxProvider, task: ProviderTask): Promise<R
     case "restart":
       await provider.restart(startOf(task));
       return { kind: "restarted", ...ref, taskId, durationMs: durationMs() };
+    case "pause":
+      await provider.pause(ref);
+      return { kind: "paused", ...ref, taskId };
+    case "resume":
+      await provider.resume(ref);
+      return { kind: "resumed", ...ref, taskId };
+    case "stop":
+      await provider.stop(ref);
+      return { kind: "stopped", ...ref, taskId };
     case "inspect":
       return stateReport(await provider.inspect(ref));
     case "destroy":

@@ -48,6 +48,7 @@ export function describeProvider(name: string, open: () => Promise<ProviderUnder
     afterEach(() => opened.dispose());
 
     describeLife(() => opened);
+    describeCapabilities(() => opened);
 
     it("does not start for a task that it did already", async () => {
       const request = startRequest();
@@ -89,6 +90,78 @@ export function describeProvider(name: string, open: () => Promise<ProviderUnder
         await other.close();
       }
     });
+  });
+}
+
+function describeCapabilities(opened: () => ProviderUnderTest) {
+  it("pauses and resumes with what is in memory, each as often as asked, or refuses to", async () => {
+    const { provider, run } = opened();
+    const request = startRequest();
+    await provider.create(request);
+    if (!provider.capabilities.has("pause")) {
+      await refused(provider.pause(request), "pause_unsupported");
+      await refused(provider.resume(request), "pause_unsupported");
+      return;
+    }
+    await run(request.sandboxId, "echo kept > /tmp/in-memory");
+    await provider.pause(request);
+    await provider.pause(request);
+    expect((await provider.inspect(request)).state).to.equal("paused");
+    await provider.resume(request);
+    await provider.resume(request);
+    expect((await provider.inspect(request)).state).to.equal("running");
+    expect(await run(request.sandboxId, "cat /tmp/in-memory")).to.equal("kept\n");
+  });
+
+  it("stops as often as asked, tells nobody of it, and starts again with the disk, or refuses to", async () => {
+    const { provider, run } = opened();
+    const request = startRequest();
+    await provider.create(request);
+    if (!provider.capabilities.has("stop")) return refused(provider.stop(request), "stop_unsupported");
+    const told: SeenSandbox[] = [];
+    provider.watch((ended) => told.push(ended));
+    await run(request.sandboxId, "echo work > /workspace/file");
+    await provider.stop(request);
+    await provider.stop(request);
+    expect((await provider.inspect(request)).state).to.equal("stopped");
+    if (provider.capabilities.has("pause")) {
+      await refused(provider.pause(request), "sandbox_not_running");
+      await refused(provider.resume(request), "sandbox_not_running");
+    }
+    await provider.restart({ ...request, taskId: newId("task") });
+    expect(await run(request.sandboxId, "cat /workspace/file")).to.equal("work\n");
+    expect(told).to.deep.equal([]);
+  });
+
+  it("stops, restarts and destroys a paused sandbox", async () => {
+    const { provider, run } = opened();
+    const request = startRequest();
+    if (!provider.capabilities.has("pause")) return refused(provider.resume(request), "pause_unsupported");
+    await provider.create(request);
+    await provider.pause(request);
+    await provider.stop(request);
+    expect((await provider.inspect(request)).state).to.equal("stopped");
+    await provider.restart({ ...request, taskId: newId("task") });
+    await provider.pause(request);
+    await provider.restart({ ...request, taskId: newId("task") });
+    expect(await run(request.sandboxId, "echo up")).to.equal("up\n");
+    await provider.pause(request);
+    await provider.destroy(request);
+    expect(await provider.list()).to.deep.equal([]);
+  });
+
+  it("pauses, resumes and stops neither what is gone nor an older generation", async () => {
+    const { provider } = opened();
+    const newer = { ...startRequest(), generation: 2 };
+    const older = { ...newer, generation: 1 };
+    const calls = [
+      ...(provider.capabilities.has("pause") ? [provider.pause, provider.resume] : []),
+      ...(provider.capabilities.has("stop") ? [provider.stop] : []),
+    ];
+    for (const call of calls) await refused(call(newer), "sandbox_missing");
+    await provider.create(newer);
+    for (const call of calls) await refused(call(older), "generation_old");
+    expect((await provider.inspect(newer)).state).to.equal("running");
   });
 }
 

@@ -16,17 +16,16 @@ export type StartSandbox = SandboxRef &
 
 export type SeenSandbox = SandboxRef & Readonly<{ state: SandboxState; reason: string }>;
 
-/** What a provider cannot do is declared, not faked. */
-export type Capabilities = Readonly<{
+/** What a provider can do beyond making and deleting. What it cannot do is not in its set, and is refused, not faked. */
+export type Capability =
   /** It can freeze a sandbox and thaw it again with its memory. */
-  pause: boolean;
-  /** A stopped sandbox keeps its disk. */
-  keepsDisk: boolean;
-}>;
+  | "pause"
+  /** It can end a sandbox and start it again with its disk. */
+  | "stop";
 
 export interface SandboxProvider {
   readonly name: string;
-  readonly capabilities: Capabilities;
+  readonly capabilities: ReadonlySet<Capability>;
 
   /**
    * Makes and starts the sandbox. One that exists is started with the disk that it has.
@@ -34,8 +33,26 @@ export interface SandboxProvider {
    */
   create(request: StartSandbox): Promise<void>;
 
-  /** Starts a sandbox again with its disk, ending what still runs of it. Throws Refusal `sandbox_missing` when it is gone. */
+  /**
+   * Starts a sandbox again with its disk, ending what still runs of it: the way back from `stop` and from a crash.
+   * Throws Refusal `sandbox_missing` when it is gone.
+   */
   restart(request: StartSandbox): Promise<void>;
+
+  /**
+   * Freezes it with all that it has in memory. Needs the capability `pause`: else Refusal `pause_unsupported`.
+   * Throws Refusal `sandbox_missing` when it is gone and `sandbox_not_running` when it is stopped.
+   */
+  pause(ref: SandboxRef): Promise<void>;
+
+  /** Thaws it; one that runs is a success. Throws as `pause` does. */
+  resume(ref: SandboxRef): Promise<void>;
+
+  /**
+   * Ends all that runs in it and keeps its disk; one that is stopped is a success. Needs the capability `stop`: else
+   * Refusal `stop_unsupported`. Throws Refusal `sandbox_missing` when it is gone.
+   */
+  stop(ref: SandboxRef): Promise<void>;
 
   /** The true state, from the provider's own resources: never guessed from what was asked before. */
   inspect(ref: SandboxRef): Promise<SeenSandbox>;

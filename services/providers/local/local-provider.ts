@@ -3,14 +3,23 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256 } from "#shared/ids/ids.ts";
 import type { Log } from "#shared/service/log.ts";
+import { oneAtATime } from "../one-at-a-time.ts";
 import type { SandboxProvider, SandboxRef, SeenSandbox, StartSandbox } from "../provider.ts";
+import { unsupported } from "../refusals.ts";
 import { type Cgroups, closeCgroups, openCgroups } from "./cgroups.ts";
 import { sweepGuests } from "./guest-sweep.ts";
 import { writeGuestFiles } from "./guest-view.ts";
 import { describeIsolation } from "./isolation.ts";
 import { checkRequirements } from "./requirements.ts";
 import { endGuest, type RunningGuest } from "./running-guest.ts";
-import { createSandbox, destroySandbox, inspectSandbox, listSandboxes, restartSandbox } from "./sandbox.ts";
+import {
+  createSandbox,
+  destroySandbox,
+  inspectSandbox,
+  listSandboxes,
+  restartSandbox,
+  stopSandbox,
+} from "./sandbox.ts";
 import { sandboxesIn, sweepFolders } from "./sandbox-folder.ts";
 
 export type LocalSetting = Readonly<{
@@ -50,9 +59,13 @@ export async function openLocalProvider(setting: LocalSetting): Promise<SandboxP
   const inTurn = oneAtATime();
   return {
     name: "local",
-    capabilities: { pause: false, keepsDisk: true },
+    capabilities: new Set(["stop"] as const),
     create: (request: StartSandbox) => inTurn(request.sandboxId, () => createSandbox(local, request)),
     restart: (request: StartSandbox) => inTurn(request.sandboxId, () => restartSandbox(local, request)),
+    // No call freezes a sandbox's processes at once and for good, so pausing is not offered.
+    pause: () => Promise.reject(unsupported("local", "pause")),
+    resume: () => Promise.reject(unsupported("local", "pause")),
+    stop: (ref: SandboxRef) => inTurn(ref.sandboxId, () => stopSandbox(local, ref)),
     inspect: (ref: SandboxRef) => inTurn(ref.sandboxId, () => inspectSandbox(local, ref)),
     destroy: (ref: SandboxRef) => inTurn(ref.sandboxId, () => destroySandbox(local, ref)),
     list: () => listSandboxes(local),
@@ -85,22 +98,4 @@ async function close(local: Local): Promise<void> {
   local.watchers.clear();
   await Promise.all([...local.running.keys()].map((sandboxId) => endGuest(local, sandboxId)));
   await closeCgroups(local.cgroups);
-}
-
-/** What is asked about one sandbox is done in the order in which it was asked. */
-function oneAtATime() {
-  const last = new Map<string, Promise<unknown>>();
-  return <Result>(sandboxId: string, work: () => Promise<Result>): Promise<Result> => {
-    const before = last.get(sandboxId) ?? Promise.resolve();
-    const mine = before.then(work, work);
-    const settled = mine.then(noted, noted).then(() => {
-      if (last.get(sandboxId) === settled) last.delete(sandboxId);
-    });
-    last.set(sandboxId, settled);
-    return mine;
-  };
-}
-
-function noted(): void {
-  // The caller of the earlier work has its outcome; here only its end counts.
 }

@@ -1,6 +1,7 @@
 // What can be done with one sandbox, each from what is true on disk and in the process table.
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
 import type { SandboxRef, SeenSandbox, StartSandbox } from "../provider.ts";
+import { generationOld, sandboxMissing } from "../refusals.ts";
 import type { Local } from "./local-provider.ts";
 import { isAlive, killProcess, untilGone } from "./process-identity.ts";
 import { endGuest, startGuest } from "./running-guest.ts";
@@ -30,16 +31,15 @@ export async function createSandbox(local: Local, request: StartSandbox): Promis
 export async function restartSandbox(local: Local, request: StartSandbox): Promise<void> {
   const found = await ownMeta(local, request.sandboxId);
   if (found !== undefined) assertNotOlder(found, request);
-  if (found === undefined || found.generation !== request.generation) {
-    throw new Refusal(
-      "sandbox_missing",
-      `There is no sandbox ${request.sandboxId} of generation ${request.generation}`,
-      {
-        next: "A new sandbox has to be created.",
-      },
-    );
-  }
+  if (found?.generation !== request.generation) throw sandboxMissing(request);
   await start(local, found, request);
+}
+
+export async function stopSandbox(local: Local, ref: SandboxRef): Promise<void> {
+  const found = await ownMeta(local, ref.sandboxId);
+  if (found !== undefined) assertNotOlder(found, ref);
+  if (found?.generation !== ref.generation) throw sandboxMissing(ref);
+  await stop(local, found.sandboxId);
 }
 
 export async function inspectSandbox(local: Local, ref: SandboxRef): Promise<SeenSandbox> {
@@ -114,11 +114,6 @@ async function ownMeta(local: Local, sandboxId: string): Promise<Meta | undefine
   });
 }
 
-function assertNotOlder(found: Meta, request: StartSandbox): void {
-  if (found.generation <= request.generation) return;
-  throw new Refusal(
-    "generation_old",
-    `Sandbox ${request.sandboxId} is of generation ${found.generation}; ${request.generation} is over`,
-    { next: "Nothing to do: a newer sandbox took its place." },
-  );
+function assertNotOlder(found: Meta, ref: SandboxRef): void {
+  if (found.generation > ref.generation) throw generationOld(ref, found.generation);
 }

@@ -30,6 +30,11 @@ export function decideReport(state: SessionSandbox, command: CommandOf<"RecordRe
       return joined(known, report);
     case "destroyed":
       return destroyed(known, report);
+    // Nobody asks for these yet, so no answer to them fits.
+    case "paused":
+    case "resumed":
+    case "stopped":
+      throw unexpected(known.sandbox, report);
     case "failed":
       return failed(known, report);
     case "state":
