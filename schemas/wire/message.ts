@@ -3,6 +3,7 @@
 // A channel's first request is `hello`. Streams carry bytes: whoever asks picks a stream number that is
 // unused on its channel; the sender starts with STREAM_WINDOW_BYTES of credit.
 import { z } from "zod";
+import { probeAnswer, probeRequest } from "./probe.ts";
 
 export const PROTOCOL_VERSION = 1;
 export const PATH_BYTES_MAX = 4_096;
@@ -93,6 +94,7 @@ export const requests = {
     matchesMax: count.min(1).max(2_000),
     timeoutMs: count.min(1).max(60_000),
   }),
+  probe: probeRequest,
 };
 
 export const request = z.discriminatedUnion("op", [
@@ -108,6 +110,7 @@ export const request = z.discriminatedUnion("op", [
   requests.fileEdit,
   requests.fileList,
   requests.fileSearch,
+  requests.probe,
 ]);
 
 export const execOutcome = z.discriminatedUnion("status", [
@@ -183,6 +186,7 @@ export const answers = {
     truncated: z.boolean(),
     filesSearched: count,
   }),
+  probe: probeAnswer,
 };
 
 export type Op = keyof typeof requests;

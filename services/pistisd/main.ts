@@ -1,4 +1,4 @@
-// The one file of the daemon that reads its environment. The same program is also `pi-env` and the search job.
+// The one file of the daemon that reads its environment. The same program is also `pi-env` and the jobs that run apart.
 import { accessSync, constants, readFileSync, rmSync, writeSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import type { Log } from "#shared/service/log.ts";
@@ -6,6 +6,7 @@ import { commandEnvironment } from "./commands/environment.ts";
 import { runSearchJob } from "./files/search-job.ts";
 import { openSystem } from "./native/system.ts";
 import { type Dismissal, startPistisd, VERSION } from "./pistisd.ts";
+import { runProbeJob } from "./probe/job.ts";
 
 /** Exit codes; pistisd-entry starts the daemon again after any other one. */
 const ExitCode = { stopped: 0, usage: 64, dismissed: 78 } as const;
@@ -13,6 +14,7 @@ const ExitCode = { stopped: 0, usage: 64, dismissed: 78 } as const;
 function main(): void {
   const [mode, argument] = process.argv.slice(2);
   if (mode === "search" && argument !== undefined) print(JSON.stringify(runSearchJob(argument)));
+  else if (mode === "probe" && argument !== undefined) print(JSON.stringify(runProbeJob(argument)));
   else if (mode === "--version") print(`pistisd ${VERSION}\n`);
   else if (mode === "pi-env" || basename(process.argv0) === "pi-env") printEnvironment();
   else if (mode === undefined) void runDaemon();

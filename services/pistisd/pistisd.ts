@@ -10,6 +10,7 @@ import { commandOperations } from "./commands/operations.ts";
 import { fileOperations } from "./files/operations.ts";
 import { openWorkspace } from "./files/workspace.ts";
 import type { System } from "./native/system.ts";
+import { probe } from "./probe/operation.ts";
 import { parseRelayAddress } from "./relay/address.ts";
 import { keepConnected } from "./relay/connection.ts";
 import { join } from "./relay/join.ts";
@@ -46,7 +47,9 @@ export async function startPistisd(dependencies: PistisdDependencies): Promise<P
   const calls = new Calls({ system, records, stateDirectory, instance: state.instance, shell, environment });
   const openFileCalls = new Map<string, Promise<void>>();
   const { recordsComplete } = state;
+  const relay = { address: parseRelayAddress(dependencies.relay), pass: state.pass };
   const operations = {
+    probe: probe({ system, self, environment, root: workspace.root, relay }),
     ...commandOperations({ calls, records, recordsComplete, workspace, openFileCalls }),
     ...fileOperations({ system, workspace, self, records, openFileCalls }),
   };

@@ -58,6 +58,9 @@ export interface SandboxLink {
   listFiles(request: Omit<RequestOf<"fileList">, "op">): Promise<AnswerOf<"fileList">>;
   searchFiles(request: Omit<RequestOf<"fileSearch">, "op">): Promise<AnswerOf<"fileSearch">>;
 
+  /** What the sandbox says of its own network; it may lie. `timeoutMs` is that of each attempt. */
+  probe(request: Omit<RequestOf<"probe">, "op">): Promise<AnswerOf<"probe">>;
+
   close(): Promise<void>;
 }
 

@@ -114,6 +114,8 @@ function linkOf({ sandboxId, hello, connection, requests, waiters }: Parts): San
         repeats: true,
         takesMs: request.timeoutMs,
       }),
+    probe: async (request) =>
+      ask(usable(), { op: "probe", ...request }, answers.probe, { repeats: true, takesMs: request.timeoutMs }),
     close: async () => {
       const error = new SandboxLost("unreachable", "The link was closed");
       const gone = connection.close(error);

@@ -141,6 +141,7 @@ function peerLink(peer: SandboxPeer, firstEpoch: number): SandboxLink {
     editFile: (request) => receive("fileEdit", () => editFile(peer.path(request.path), request.edits), request.callId),
     listFiles: (request) => receive("fileList", () => listFiles(peer.path(request.path), request)),
     searchFiles: (request) => receive("fileSearch", () => searchFiles(peer.path(request.path), request)),
+    probe: () => receive("probe", () => ({ findings: [] })),
     close: async () => undefined,
   };
 }

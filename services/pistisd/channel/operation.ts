@@ -46,5 +46,7 @@ export function perform(operations: Operations, request: AnyRequest, context: Re
       return operations.fileList(request, context);
     case "fileSearch":
       return operations.fileSearch(request, context);
+    case "probe":
+      return operations.probe(request, context);
   }
 }

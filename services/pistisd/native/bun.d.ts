@@ -4,9 +4,10 @@ declare module "bun:ffi" {
   type Argument = "int" | "ptr" | "u64";
   export function dlopen<Names extends string>(
     library: string,
-    symbols: Record<Names, { args: Argument[]; returns: "int" }>,
+    symbols: Record<Names, { args: Argument[]; returns: "int" | "ptr" }>,
   ): { symbols: Record<Names, (...values: (number | bigint)[]) => number> };
   export function ptr(view: ArrayBufferView): number;
+  export const read: { i32: (address: number, offset: number) => number };
 }
 
 declare namespace Bun {

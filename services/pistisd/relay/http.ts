@@ -10,12 +10,15 @@ export type RelayAnswer = Readonly<{ status: number; body: string }>;
 /** One request to the relay. Rejects when there is no whole answer in time. */
 export function askRelay(
   address: RelayAddress,
-  request: Readonly<{ method: "GET" | "POST"; path: string; bearer: string }>,
+  request: Readonly<{ method: "GET" | "POST"; path: string; bearer?: string }>,
 ): Promise<RelayAnswer> {
   return new Promise((resolve, reject) => {
     const options: RequestOptions = {
       method: request.method,
-      headers: { authorization: `Bearer ${request.bearer}`, "content-length": 0 },
+      headers: {
+        ...(request.bearer === undefined ? {} : { authorization: `Bearer ${request.bearer}` }),
+        "content-length": 0,
+      },
       signal: AbortSignal.timeout(CONNECT_MS_MAX),
     };
     const onAnswer = (response: IncomingMessage) => void readAnswer(response).then(resolve, reject);

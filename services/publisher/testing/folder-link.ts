@@ -39,6 +39,7 @@ export function folderSandbox(workspace: string): FolderSandbox {
     listFiles: () => unused("listFiles"),
     raiseEpoch: () => unused("raiseEpoch"),
     searchFiles: () => unused("searchFiles"),
+    probe: () => unused("probe"),
   };
   return { link, commands, before };
 }

@@ -4,7 +4,7 @@ import { SandboxLost } from "../link.ts";
 import type { Requests } from "../requests.ts";
 import { refusalOf, replaced } from "./outcome.ts";
 
-type PlainOp = "hello" | "stop" | "processes" | "signal" | "fileList" | "fileSearch";
+type PlainOp = "hello" | "stop" | "processes" | "signal" | "fileList" | "fileSearch" | "probe";
 
 /** A request with nothing but an answer. `repeats`: asking again after a reconnect does no harm. */
 export function ask<O extends PlainOp, A>(
