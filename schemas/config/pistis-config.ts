@@ -2,6 +2,7 @@
 // Every key has a default, so that an empty file, or none, is valid.
 import { z } from "zod";
 import { allowSettings } from "#schemas/network/sandbox-network.ts";
+import { dockerSandboxes } from "./docker-sandboxes.ts";
 
 const price = z.strictObject({
   inputPerMillion: z.number().nonnegative().describe("US dollars per million input tokens"),
@@ -60,7 +61,7 @@ export const pistisConfig = z.strictObject({
   sandboxes: z
     .strictObject({
       provider: z.enum(["local"]).default("local"),
-      image: z.string().max(500).optional(),
+      image: z.string().max(500).optional().describe("What Docker sandboxes are made of; it is never pulled by Pistis"),
       memoryMiB: z.number().int().min(64).default(4_096),
       cpuCores: z.number().min(0.1).default(2),
       processesMax: z.number().int().min(16).default(1_024),
@@ -81,6 +82,7 @@ export const pistisConfig = z.strictObject({
             .describe("Folders of this machine that every local sandbox sees, read-only: path inside → path here"),
         })
         .prefault({}),
+      docker: dockerSandboxes.prefault({}),
     })
     .prefault({}),
   git: z

@@ -15,6 +15,7 @@ const DURABLES = [
   ...REACTORS.flatMap((service) => [0, 1].map((shard) => ["LEDGER", ledgerConsumer(service, shard)] as const)),
   ["TIMERS", "scheduler"],
   ["TASKS", "provider-local"],
+  ["TASKS", "provider-docker"],
   ["REPORTS", "scheduler"],
 ] as const;
 
@@ -36,11 +37,14 @@ const PUBLISHERS: { [subject: string]: readonly Service[] } = {
   "timers.scheduler": ["scheduler"],
   "timers.other": [],
   "tasks.local": ["edge-scheduler"],
+  "tasks.docker": ["edge-scheduler"],
   "reports.provider-local": ["provider-local"],
+  "reports.provider-docker": ["provider-docker"],
   "reports.provider-other": [],
   "reports.relay": ["relay"],
   "parked.TIMERS.scheduler": ["scheduler"],
   "parked.TASKS.provider-local": ["provider-local"],
+  "parked.TASKS.provider-docker": ["provider-docker"],
   "parked.REPORTS.scheduler": ["edge-scheduler"],
   "parked.LEDGER.brain-0": ["brain"],
   "parked.LEDGER.publisher-1": ["publisher"],
@@ -83,11 +87,15 @@ const MANAGEMENT = [
   "$JS.API.ACCOUNT.PURGE.CORE",
 ];
 
+function providerOf(consumer: string): Service {
+  return consumer === "provider-docker" ? consumer : "provider-local";
+}
+
 /** Who works off a durable consumer; nobody else may pull from it, acknowledge for it or ask about it. */
 function worker(stream: string, consumer: string): Service {
   const service = SERVICES.find((user) => stream === "LEDGER" && consumer.startsWith(`${user}-`));
   if (service !== undefined) return service;
-  return stream === "TIMERS" ? "scheduler" : stream === "TASKS" ? "provider-local" : "edge-scheduler";
+  return stream === "TIMERS" ? "scheduler" : stream === "TASKS" ? providerOf(consumer) : "edge-scheduler";
 }
 
 const READERS: { [subject: string]: readonly Service[] } = {
@@ -173,7 +181,7 @@ describe("NATS accounts", () => {
       await expectRefused(user, "publish", foreign(["LEDGER"]));
     }
     await expectRefused("brain", "publish", foreign(["LEDGER", "KV_leases"]));
-    for (const user of ["edge-scheduler", "provider-local", "relay"] as const) {
+    for (const user of ["edge-scheduler", "provider-local", "provider-docker", "relay"] as const) {
       await expectRefused(user, "publish", foreign([]));
     }
   });

@@ -73,6 +73,7 @@ export function edgePermissions(user: (typeof EDGE_USERS)[number]): Permissions 
         subscribe: ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.*.*"],
       });
     case "provider-local":
+    case "provider-docker":
       return permissions(user, [{ publish: [`reports.${user}`] }, worksOff(TASKS_STREAM, user)]);
     case "relay":
       return permissions(user, [{ publish: [`reports.${user}`] }]);

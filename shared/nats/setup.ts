@@ -32,7 +32,7 @@ export const LEASE_TTL_MS_DEFAULT = 2_500;
 /** Deliveries of one work item before it is parked. */
 export const ATTEMPTS_MAX = 10;
 
-const PROVIDERS = ["local"] as const;
+const PROVIDERS = ["local", "docker"] as const;
 const HEADER_BYTES_MAX = 8 * 1024;
 export const ACK_WAIT_MS = 30_000;
 const WORK_PENDING_MAX = 100_000;
