@@ -90,5 +90,5 @@ export async function setUp(limits: Partial<LinkLimits> = {}, reattachMs = 5_000
     await link.close();
     await server.close();
   };
-  return { sandbox, world, dials, server, link, cutAll, close };
+  return { sandbox, world, dials, server, open, link, cutAll, close };
 }

@@ -64,4 +64,10 @@ export interface SandboxLink {
   close(): Promise<void>;
 }
 
-export type OpenLink = (request: { sandboxId: string; role: "brain" | "service"; epoch?: number }) => SandboxLink;
+export type OpenLink = (request: {
+  sandboxId: string;
+  role: "brain" | "service";
+  epoch?: number;
+  /** Commands and changes are for this start of pistisd alone: another one is sent none (CallNotRun). Questions are for any. */
+  bootId?: string;
+}) => SandboxLink;

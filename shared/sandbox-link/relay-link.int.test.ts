@@ -1,8 +1,8 @@
 import { expect } from "chai";
 import { Fatal, Refusal } from "#shared/errors/errors.ts";
 import { describeLink } from "./link.contract.ts";
-import { SandboxLost } from "./link.ts";
-import { command, failureOf, setUp } from "./link-under-test.ts";
+import { CallNotRun, SandboxLost } from "./link.ts";
+import { command, excerpt, failureOf, setUp } from "./link-under-test.ts";
 
 describeLink("directly", async () => {
   const { link, sandbox, world, cutAll, close } = await setUp({ reconnectMsMin: 5, reconnectMsMax: 5 }, 300);
@@ -47,6 +47,27 @@ describe("a relay link", () => {
     await link.processes();
     const epochs = sandbox.requests.flatMap((request) => (request.op === "hello" ? [request.epoch] : []));
     expect(epochs).to.deep.equal([7, 8, 8]);
+  });
+
+  it("sends a command only to the start of the sandbox that it was meant for", async () => {
+    const { open, sandbox, cutAll } = under;
+    const pinned = open({ sandboxId: "sbx_1", role: "brain", epoch: 7, bootId: sandbox.bootId });
+    try {
+      const running = pinned.exec(command("cal_1"));
+      await sandbox.asked("exec");
+      sandbox.finish("cal_1");
+      expect((await running).outcome).to.deep.equal({ status: "exited", exitCode: 0 });
+      const writing = { callId: "cal_3", path: "file", size: 0 };
+      await cutAll();
+      sandbox.bootId = "boot2";
+      expect(await failureOf(pinned.exec(command("cal_2")))).to.be.instanceOf(CallNotRun);
+      expect(await failureOf(pinned.writeFile(writing, []))).to.be.instanceOf(CallNotRun);
+      expect(sandbox.requests.filter(({ op }) => op === "exec" || op === "fileWrite")).to.have.length(1);
+      const asked = { callId: "cal_2", excerpt, from: 0 };
+      expect(await pinned.attach(asked)).to.deep.equal({ state: "never-seen" });
+    } finally {
+      await pinned.close();
+    }
   });
 
   it("I4: says so when the newer epoch is stale already", async () => {

@@ -30,11 +30,11 @@ export function openRelayLinks(options: RelayLinkOptions): OpenLink {
 }
 
 function openLink({ relayUrl, adminKey, reattachMs, log, ...rest }: RelayLinkOptions, peer: Peer): SandboxLink {
-  const { sandboxId, role, epoch } = peer;
+  const { sandboxId, role, epoch, bootId } = peer;
   const limits: LinkLimits = { ...linkLimits, ...rest.limits };
   const waiters = new Waiters();
   const wire = { send: (frame: Uint8Array) => connection.send(frame), boot: () => connection.boot };
-  const requests = new Requests(wire, limits, reattachMs);
+  const requests = new Requests(wire, limits, { reattachMs, effectsOnlyTo: bootId });
   const failAll = (error: Error) => {
     requests.failAll(error);
     waiters.fail(error);

@@ -35,6 +35,8 @@ export type Operation = Readonly<{
   outgoing?: Outgoing;
   /** Called whenever the outgoing stream is to begin. */
   begin?: (outgoing: Outgoing, send: (position: number, bytes: Uint8Array) => void) => void;
+  /** It changes something in the sandbox. */
+  hasEffect?: boolean;
   /** Milliseconds from sending to the answer that the request itself needs, beyond what any answer may take. */
   takesMs?: number | undefined;
 }>;
@@ -50,10 +52,17 @@ export type Entry = {
 
 type Wire = Readonly<{ send: (frame: Uint8Array) => void; boot: () => Boot | undefined }>;
 
+type Terms = Readonly<{
+  /** How long a request waits for a sandbox that went away, milliseconds. */
+  reattachMs: number;
+  /** The start of pistisd that may be sent what has an effect; undefined: any. */
+  effectsOnlyTo: string | undefined;
+}>;
+
 export class Requests {
   readonly #wire: Wire;
   readonly #limits: LinkLimits;
-  readonly #reattachMs: number;
+  readonly #terms: Terms;
   readonly #entries = new Set<Entry>();
   readonly #byId = new Map<number, Entry>();
   readonly #byStream = new Map<number, Entry>();
@@ -61,10 +70,10 @@ export class Requests {
   #lastStream = 0;
   #strayAllowance: number;
 
-  constructor(wire: Wire, limits: LinkLimits, reattachMs: number) {
+  constructor(wire: Wire, limits: LinkLimits, terms: Terms) {
     this.#wire = wire;
     this.#limits = limits;
-    this.#reattachMs = reattachMs;
+    this.#terms = terms;
     this.#strayAllowance = limits.strayFramesMax;
   }
 
@@ -129,11 +138,11 @@ export class Requests {
   }
 
   #await(entry: Entry): void {
+    const { reattachMs } = this.#terms;
     clearTimeout(entry.timer);
     entry.timer = setTimeout(() => {
-      const text = `The sandbox was not reachable for ${this.#reattachMs} ms`;
-      this.#lose(entry, new SandboxLost("unreachable", text));
-    }, this.#reattachMs);
+      this.#lose(entry, new SandboxLost("unreachable", `The sandbox was not reachable for ${reattachMs} ms`));
+    }, reattachMs);
   }
 
   #lose(entry: Entry, error: Error): void {
@@ -149,7 +158,7 @@ export class Requests {
     const usesStream =
       operation.incoming === undefined ? operation.outgoing !== undefined && isFirst : !operation.incoming.ended;
     const stream = this.#nextStream();
-    const request = operation.request(stream, entry.sentTo, boot);
+    const request = this.#strangerTo(entry, boot) ?? operation.request(stream, entry.sentTo, boot);
     if (request instanceof Error) {
       this.#lose(entry, request);
       return;
@@ -168,6 +177,14 @@ export class Requests {
     this.#wire.send(frame);
     this.#watch(entry);
     if (isFirst) this.#begin(operation, stream);
+  }
+
+  /** Whoever asked does not know of this start yet, and would be told by the ledger that the one it meant is over. */
+  #strangerTo({ operation, sentTo }: Entry, { bootId }: Boot): SandboxLost | undefined {
+    const { effectsOnlyTo } = this.#terms;
+    if (operation.hasEffect !== true || sentTo !== undefined) return undefined;
+    if (effectsOnlyTo === undefined || effectsOnlyTo === bootId) return undefined;
+    return new SandboxLost("restarted", "The sandbox was started again before the request left");
   }
 
   #begin({ outgoing, begin }: Operation, stream: number): void {

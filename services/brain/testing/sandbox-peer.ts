@@ -6,7 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AttachResult, type ExecResult, type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
-import { type ExecOptions, type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
+import {
+  CallNotRun,
+  type ExecOptions,
+  type OpenLink,
+  type SandboxLink,
+  SandboxLost,
+} from "#shared/sandbox-link/link.ts";
 import { editFile, listFiles, readFile, searchFiles, writeFile } from "./peer-files.ts";
 import { PeerProcess } from "./peer-process.ts";
 
@@ -35,7 +41,7 @@ export class SandboxPeer {
     return new SandboxPeer(sandboxId, await mkdtemp(join(tmpdir(), "pistis-peer-")));
   }
 
-  readonly openLink: OpenLink = ({ epoch = 0 }) => peerLink(this, epoch);
+  readonly openLink: OpenLink = ({ epoch = 0, bootId }) => peerLink(this, epoch, bootId);
 
   /** Resolves when the sandbox can be reached. */
   async online(): Promise<void> {
@@ -116,10 +122,14 @@ function neverYet(): PromiseWithResolvers<never> {
   return lost;
 }
 
-function peerLink(peer: SandboxPeer, firstEpoch: number): SandboxLink {
+function peerLink(peer: SandboxPeer, firstEpoch: number, onlyTo: string | undefined): SandboxLink {
   let epoch = firstEpoch;
   const receive = <Value>(op: string, answer: () => Promise<Value> | Value, callId?: string) =>
     peer.receive(callId === undefined ? { op, epoch } : { op, epoch, callId }, answer);
+  const change = <Value>(op: string, answer: () => Promise<Value> | Value, callId: string) => {
+    if (onlyTo !== undefined && onlyTo !== peer.bootId) throw new CallNotRun(`${onlyTo} is over`);
+    return receive(op, answer, callId);
+  };
   return {
     sandboxId: peer.sandboxId,
     ready: (withinMs) => ready(peer, withinMs, () => receive("hello", () => ({ bootId: peer.bootId }))),
@@ -127,7 +137,7 @@ function peerLink(peer: SandboxPeer, firstEpoch: number): SandboxLink {
       epoch = newer;
       return receive("hello", () => undefined);
     },
-    exec: (request, options) => receive("exec", () => exec(peer, request, options), request.callId),
+    exec: async (request, options) => change("exec", () => exec(peer, request, options), request.callId),
     attach: (request, options) => receive("attach", () => attach(peer, request, options), request.callId),
     stop: (callId, graceMs) =>
       receive("stop", () => ({ stopped: peer.calls.get(callId)?.process?.stop(graceMs) ?? false }), callId),
@@ -136,9 +146,10 @@ function peerLink(peer: SandboxPeer, firstEpoch: number): SandboxLink {
     processes: () => receive("processes", () => ({ processes: processes(peer) })),
     readOutput: (callId, from, length) => readOutput(peer, callId, { from, length }),
     readFile: (path, from, length) => readFile(peer.path(path), from, length),
-    writeFile: (request, content) =>
-      receive("fileWrite", () => writeFile(peer.path(request.path), content), request.callId),
-    editFile: (request) => receive("fileEdit", () => editFile(peer.path(request.path), request.edits), request.callId),
+    writeFile: async (request, content) =>
+      change("fileWrite", () => writeFile(peer.path(request.path), content), request.callId),
+    editFile: async (request) =>
+      change("fileEdit", () => editFile(peer.path(request.path), request.edits), request.callId),
     listFiles: (request) => receive("fileList", () => listFiles(peer.path(request.path), request)),
     searchFiles: (request) => receive("fileSearch", () => searchFiles(peer.path(request.path), request)),
     probe: () => receive("probe", () => ({ findings: [] })),
@@ -149,7 +160,8 @@ function peerLink(peer: SandboxPeer, firstEpoch: number): SandboxLink {
 async function ready<Value>(peer: SandboxPeer, withinMs: number, hello: () => Promise<Value>): Promise<Value> {
   const lost = Promise.withResolvers<never>();
   const late = () => lost.reject(new SandboxLost("unreachable", `No answer within ${withinMs} ms`));
-  const timer = setTimeout(late, withinMs);
+  // A closed link waits for nothing; this one is never told.
+  const timer = setTimeout(late, withinMs).unref();
   try {
     return await Promise.race([peer.online().then(hello), lost.promise]);
   } finally {

@@ -129,7 +129,8 @@ function endOf(context: TurnContext, target: Target, ended: { error: unknown; du
     const text = "Stopped by the user before it ended; it changes nothing.";
     return { type: "ToolDone", data: { callId, outcome: { status: "stopped" }, text, durationMs } };
   }
-  if (error instanceof SandboxLost || error instanceof StopUnconfirmed) context.workplace.doubt();
+  const isAway = error instanceof SandboxLost || error instanceof StopUnconfirmed || error instanceof CallNotRun;
+  if (isAway) context.workplace.doubt();
   if (error instanceof StopUnconfirmed) {
     return unknown(callId, STOP_UNCONFIRMED, "Stop was pressed and the sandbox did not confirm that it ended.");
   }

@@ -301,6 +301,25 @@ describe("a turn", () => {
     expect((await world.first(session, "SandboxNeeded", 1)).data.reason).to.equal("unreachable");
   });
 
+  it("sends nothing to a sandbox that was started again before the ledger says so", async () => {
+    const session = await running("$ true");
+    await world.first(session, "TurnEnded");
+    const peer = await world.peerOf(session);
+    peer.restart("boot-2");
+    const greetings = () => peer.received.filter(({ op }) => op === "hello").length;
+    const before = greetings();
+    await world.post(session, "$ echo again");
+    while (greetings() < before + 2) await new Promise(setImmediate);
+    await world.append("scheduler", session, {
+      type: "SandboxJoined",
+      data: { sandboxId: peer.sandboxId, generation: 1, bootId: "boot-2" },
+    });
+    expect((await world.first(session, "ToolDone", 1)).data.text).to.contain("again");
+    const types = (await world.events(session)).map(({ type }) => type);
+    expect(types).not.to.include.members(["ToolOutcomeUnknown"]).and.not.to.include.members(["ToolNotRun"]);
+    expect(types.lastIndexOf("ToolStarted")).to.be.above(types.lastIndexOf("SandboxJoined"));
+  });
+
   it("stops at its limit of steps and says which key raises it", async () => {
     const session = await running("$ true\n$ true\n$ true", { config: { limits: { stepsPerTurnMax: 2 } } });
     const { reason, failure } = (await world.first(session, "TurnEnded")).data;

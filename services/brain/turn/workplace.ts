@@ -100,13 +100,14 @@ export class Workplace {
       const place = await this.#usable();
       const open = this.#linkTo(place);
       if (open.isWarm && !(await this.#raised(open))) continue;
-      if (await this.#answers(open.link, this.#dependencies.config.recovery.reattachMs)) {
+      const boot = await this.#answers(open.link, this.#dependencies.config.recovery.reattachMs);
+      open.answered = boot === place.bootId;
+      if (open.answered) {
         this.#stopLeftovers(open.link);
-        open.answered = true;
         return { link: open.link, sandboxId: place.sandboxId };
       }
-      open.answered = false;
-      await this.#helped(open.link, place);
+      if (boot === undefined) await this.#helped(open.link, place);
+      else await this.#announced(place);
     }
   }
 
@@ -151,7 +152,8 @@ export class Workplace {
     if (this.#open !== undefined && isSame(this.#open.place, place)) return this.#open;
     if (this.#open !== undefined) this.#letGo(this.#open);
     const { epoch, openLink } = this.#dependencies;
-    this.#open = { place, link: openLink({ sandboxId, role: "brain", epoch }), answered: false, isWarm: false };
+    const link = openLink({ sandboxId, role: "brain", epoch, bootId });
+    this.#open = { place, link, answered: false, isWarm: false };
     return this.#open;
   }
 
@@ -183,13 +185,29 @@ export class Workplace {
     if (this.#open === open) this.#open = undefined;
   }
 
-  async #answers(link: SandboxLink, withinMs: number): Promise<boolean> {
+  /** The start of pistisd that is there; undefined when none is within that time. */
+  async #answers(link: SandboxLink, withinMs: number): Promise<string | undefined> {
     try {
-      await unlessAborted(link.ready(withinMs), this.#dependencies.signal);
-      return true;
+      return (await unlessAborted(link.ready(withinMs), this.#dependencies.signal)).bootId;
     } catch (error) {
-      if (error instanceof SandboxLost) return false;
+      if (error instanceof SandboxLost) return undefined;
       throw error;
+    }
+  }
+
+  /**
+   * The sandbox was started again and the ledger does not say so yet. A call that left now would be taken for one
+   * of the start before, and be told as lost while it runs.
+   */
+  async #announced(place: Ready): Promise<void> {
+    const { record, config, signal } = this.#dependencies;
+    const { startMs } = config.sandboxes;
+    const timeout = AbortSignal.timeout(startMs);
+    try {
+      await until(record, () => (this.#isStill(place) ? undefined : true), AbortSignal.any([signal, timeout]));
+    } catch (error) {
+      if (signal.aborted || !timeout.aborted) throw error;
+      throw tooLate("sandbox", startMs);
     }
   }
 
@@ -213,8 +231,8 @@ export class Workplace {
       AbortSignal.any([signal, over.signal]),
     );
     try {
-      const answered = await Promise.race([other, this.#answers(link, config.sandboxes.startMs)]);
-      if (!answered) throw tooLate("sandbox", config.sandboxes.startMs);
+      const answer = await Promise.race([other, this.#answers(link, config.sandboxes.startMs)]);
+      if (answer === undefined) throw tooLate("sandbox", config.sandboxes.startMs);
     } finally {
       over.abort();
       await other.catch(() => undefined);

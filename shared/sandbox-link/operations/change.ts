@@ -63,6 +63,7 @@ function change<A>(requests: Requests, { callId, first, parse, sending }: Change
   let isFirst = true;
   requests.start({
     ...sending,
+    hasEffect: true,
     request: (stream, before, now) => {
       isFirst = before === undefined;
       if (isFirst) return first(stream);

@@ -20,6 +20,7 @@ type Command = Readonly<{
   first: (stream: number | undefined) => WireRequest;
   parseFirst: (answer: unknown) => AttachResult;
   takesMs: number;
+  hasEffect: boolean;
   onOutput: ExecOptions["onOutput"];
 }>;
 
@@ -35,6 +36,7 @@ export async function execute(
     first: (stream) => ({ op: "exec", ...request, ...(stream === undefined ? {} : { stream }) }),
     parseFirst: (answer) => ({ state: "finished", result: answers.exec.parse(answer) }),
     takesMs: request.background ? 0 : request.timeoutMs,
+    hasEffect: true,
     onOutput: request.background ? undefined : onOutput,
   });
   return resultOf(result);
@@ -52,6 +54,7 @@ export function attach(
     first: (stream) => ({ op: "attach", ...request, ...(stream === undefined ? {} : { stream }) }),
     parseFirst: (answer) => answers.attach.parse(answer),
     takesMs: Number.POSITIVE_INFINITY,
+    hasEffect: false,
     onOutput,
   });
 }
@@ -72,6 +75,7 @@ async function follow(requests: Requests, command: Command): Promise<AttachResul
   requests.start({
     ...(incoming === undefined ? {} : { incoming }),
     takesMs: command.takesMs,
+    hasEffect: command.hasEffect,
     request: (stream, before, now) => {
       isFirst = before === undefined;
       const lost = replaced(before, now);

@@ -15,7 +15,7 @@ export function replaced(before: Boot | undefined, now: Boot): SandboxLost | und
 /** What a call's caller is told when waiting ends without an answer. */
 export function lostCall(error: Error, sent: boolean): Error {
   if (error instanceof Refusal || error instanceof CallNotRun) return error;
-  if (!sent) return new CallNotRun("The call was never sent: the sandbox did not connect in time", { cause: error });
+  if (!sent) return new CallNotRun(`The call was never sent: ${error.message}`, { cause: error });
   if (error instanceof SandboxLost) return error;
   return new SandboxLost("unreachable", `Nobody can say how the call ended: ${error.message}`, { cause: error });
 }
