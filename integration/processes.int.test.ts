@@ -89,7 +89,45 @@ describe("services as processes", function () {
     expect(await turn("$ echo after")).to.contain("after");
   });
 
-  it("takes over when a brain hangs in a turn, and fences the one that wakes up", async () => {
+  /** A session whose command prints a line now and then; `pid` is what its shell says of itself. */
+  async function counting(lines: number) {
+    const session = await openTestSession(install.server);
+    const command = `echo pid $$; for n in $(seq ${lines}); do echo line $n; sleep 0.05; done; echo one >> runs; cat runs`;
+    await session.post(`$ ${command}`);
+    await session.liveOutput((output) => output.includes("line 3"));
+    return session;
+  }
+
+  /** The command ran once, in one process, and nothing of its output is missing or there twice. */
+  function expectWhole(text: string | undefined, lines: number): void {
+    const numbers = Array.from({ length: lines }, (_, index) => `line ${index + 1}`);
+    const [pid, ...rest] = (text ?? "").trim().split("\n");
+    expect(pid).to.match(/^pid \d+$/);
+    expect(rest).to.deep.equal([...numbers, "one", "[Exit code 0.]"]);
+  }
+
+  it("C17: a brain is killed in a command; another one attaches to the same process and tells its whole result", async () => {
+    const session = await counting(60);
+    const first = brainOf(session.seen("TurnStarted")[0]?.brain);
+    await install.kill(first);
+    expectWhole((await session.event("ToolDone")).text, 60);
+    expect((await session.event("TurnEnded")).reason).to.equal("completed");
+    expect(brainOf(session.seen("TurnTakenOver")[0]?.brain)).to.not.equal(first);
+    expect(session.seen("ToolStarted")).to.have.length(1);
+    await session.close();
+    await install.start(first);
+  });
+
+  it("C25: the relay is killed in a command and started again; output goes on without a gap, in the same process", async () => {
+    const session = await counting(40);
+    await install.restart("relay");
+    expectWhole((await session.event("ToolDone")).text, 40);
+    expect(session.seen("ToolStarted")).to.have.length(1);
+    await session.liveOutput((output) => output.includes("line 40"));
+    await session.close();
+  });
+
+  it("C23: takes over when a brain hangs in a turn, and fences the one that wakes up", async () => {
     const session = await openTestSession(install.server);
     await session.post("$ echo begun; sleep 1000\n$ echo never");
     await session.liveOutput((output) => output.includes("begun"));
