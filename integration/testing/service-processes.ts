@@ -21,7 +21,7 @@ import {
 } from "./processes/programs.ts";
 import type { ConfigFile } from "./running-install.ts";
 
-const SERVICES = ["relay", "provider-local", "scheduler", "projector", "publisher", "gateway"] as const;
+const SERVICES = ["relay", "egress", "provider-local", "scheduler", "projector", "publisher", "gateway"] as const;
 /** These have neither a port nor a folder of their own, so one machine can run several. */
 type Replicated = "brain" | "scheduler" | "projector";
 

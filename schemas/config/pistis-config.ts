@@ -85,6 +85,18 @@ export const pistisConfig = z.strictObject({
       docker: dockerSandboxes.prefault({}),
     })
     .prefault({}),
+  egress: z
+    .strictObject({
+      nameServers: z
+        .array(z.string().max(100))
+        .default([])
+        .describe("Addresses (address or address:port) that names are resolved at; this machine's own when empty"),
+      testAddresses: z
+        .array(z.string().max(100))
+        .default([])
+        .describe("For tests only: ranges such as 192.0.2.0/24 that count as public though they are not"),
+    })
+    .prefault({}),
   git: z
     .strictObject({
       credentials: z

@@ -6,6 +6,8 @@ export const TASKS_STREAM = "TASKS";
 export const REPORTS_STREAM = "REPORTS";
 /** CORE, work queue: deadlines that the scheduler sets for itself. */
 export const TIMERS_STREAM = "TIMERS";
+/** CORE, work queue: sandboxes whose network the scheduler has to probe. */
+export const PROBES_STREAM = "PROBES";
 /** In each account: work that nobody could do, with the reason, for a person to look at. */
 export const PARKED_STREAM = "PARKED";
 export const LEASES_BUCKET = "leases";
@@ -44,12 +46,16 @@ export function taskSubject(provider: string): string {
   return `tasks.${provider}`;
 }
 
-/** EDGE, work queue: what providers and the relay saw. `reporter` is `provider-<kind>` or `relay`. */
+/** EDGE, work queue: what providers, relay and egress service saw. `reporter` is `provider-<kind>`, `relay` or `egress`. */
 export function reportSubject(reporter: string): string {
   return `reports.${reporter}`;
 }
 
+/** EDGE, request and reply: the egress service asks the scheduler what a sandbox may reach. */
+export const NETWORK_QUESTIONS_SUBJECT = "questions.network";
+
 export const TIMERS_SUBJECT = "timers.scheduler";
+export const PROBES_SUBJECT = "probes.scheduler";
 
 /** Where a work queue puts an item that it gives up. */
 export function parkedSubject(stream: string, consumer: string): string {

@@ -14,6 +14,8 @@ export type RelayParts = Readonly<{
   /** Holds its state file. */
   folder: string;
   socketPath?: string | undefined;
+  /** The way out of sandboxes; without it there is none. */
+  egress?: { address: string; key: string } | undefined;
   log: Log;
 }>;
 

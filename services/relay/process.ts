@@ -1,4 +1,5 @@
 import { readConfigPart } from "#shared/config/read-config.ts";
+import { Refusal } from "#shared/errors/errors.ts";
 import { variables } from "#shared/service/environment.ts";
 import { serviceProcess } from "#shared/service/service-process.ts";
 
@@ -14,6 +15,10 @@ export const relayProcess = serviceProcess({
     PISTIS_RELAY_SOCKET: variables.PISTIS_RELAY_SOCKET.optional().describe(
       "also listens on this Unix socket, for local sandboxes; in a folder with nothing else",
     ),
+    PISTIS_EGRESS_URL: variables.PISTIS_EGRESS_URL.optional().describe(
+      "the egress service: unix:/path or tcp://host:port; no way out of sandboxes without",
+    ),
+    PISTIS_EGRESS_KEY: variables.PISTIS_EGRESS_KEY.optional().describe("what the egress service knows the relay by"),
     PISTIS_DATA: variables.PISTIS_DATA,
     PISTIS_CONFIG: variables.PISTIS_CONFIG,
   },
@@ -25,8 +30,18 @@ export const relayProcess = serviceProcess({
       key: settings.PISTIS_RELAY_KEY,
       folder: settings.PISTIS_DATA,
       socketPath: settings.PISTIS_RELAY_SOCKET,
+      egress: egressOf(settings),
       log,
     };
     return openRelay(parts, resources);
   },
 });
+
+function egressOf(settings: { PISTIS_EGRESS_URL?: string | undefined; PISTIS_EGRESS_KEY?: string | undefined }) {
+  const { PISTIS_EGRESS_URL: address, PISTIS_EGRESS_KEY: key } = settings;
+  if (address === undefined && key === undefined) return undefined;
+  if (address !== undefined && key !== undefined) return { address, key };
+  throw new Refusal("egress_half_set", "One of PISTIS_EGRESS_URL and PISTIS_EGRESS_KEY is set without the other", {
+    next: "Set both, or neither where sandboxes have no network",
+  });
+}

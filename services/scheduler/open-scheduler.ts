@@ -6,6 +6,7 @@ import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
+import { answerNetworkQuestions } from "#shared/nats/network-questions.ts";
 import { openReportReceiver, openTaskSender, openTimerReceiver, openTimerSender } from "#shared/nats/work-queue.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
@@ -45,6 +46,7 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     tasks: (provider) => openTaskSender({ nats: edge, provider }),
     reports: openReportReceiver({ nats: edge, log }),
     timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },
+    answerNetwork: (answer) => answerNetworkQuestions({ nats: edge, answer, log }),
     relay: { url: relay.url, adminKey: relay.key },
     spec: { image, memoryMiB, cpuCores, processesMax, diskMiB, network: networkOf(config.sandboxes) },
     startMs,

@@ -12,6 +12,7 @@ import { load } from "#shared/ledger/handle-command.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { openLedger } from "#shared/nats/ledger/jetstream-ledger.ts";
+import { type AskNetwork, answerNetworkQuestions, openNetworkAsker } from "#shared/nats/network-questions.ts";
 import {
   openReportReceiver,
   openReportSender,
@@ -34,7 +35,7 @@ const spec: SandboxSpec = {
   cpuCores: 1,
   processesMax: 100,
   diskMiB: 100,
-  network: { mode: "none" },
+  network: { mode: "allow", allow: ["example.com"] },
 };
 const START_MS = 60_000;
 const ADMIN_KEY = "a-key-for-the-test";
@@ -42,6 +43,7 @@ const ADMIN_KEY = "a-key-for-the-test";
 describe("the scheduler", () => {
   const resources = new Resources();
   let nats: TestNats;
+  let askNetwork: AskNetwork;
   let gateway: Ledger;
   let brain: Ledger;
   let watcher: LedgerFeed;
@@ -65,6 +67,7 @@ describe("the scheduler", () => {
     const provider = await nats.connect("provider-local");
     fromProvider = openReportSender({ nats: provider, reporter: "provider-local" });
     fromRelay = openReportSender({ nats: await nats.connect("relay"), reporter: "relay" });
+    askNetwork = openNetworkAsker({ nats: await nats.connect("egress") });
     tasks = collectTasks();
     const receiver = openTaskReceiver({ nats: provider, provider: "local", log: silentLog });
     resources.add("tasks", await receiver.receive(async (task) => tasks.add(task)), (opened) => opened.close());
@@ -81,6 +84,7 @@ describe("the scheduler", () => {
           receiver: openTimerReceiver({ nats: core, log: silentLog }),
         },
         relay: { url: relay.url, adminKey: ADMIN_KEY },
+        answerNetwork: (answer) => answerNetworkQuestions({ nats: edge, answer, log: silentLog }),
         spec,
         startMs,
         log: silentLog,
@@ -102,6 +106,17 @@ describe("the scheduler", () => {
     const registered = relay.registrations.find(({ sandboxId }) => sandboxId === task.sandboxId);
     expect(registered).to.deep.include({ generation: 1, tokenHash: sha256(task.join.token) });
     expect(registered?.expiresAt).to.equal(task.join.expiresAt);
+  });
+
+  it("S60: tells what a sandbox may reach, by its sandbox and generation in the ledger", async () => {
+    const session = await openSession();
+    const sandboxId = sandboxIdOf(session);
+    expect(await askNetwork({ sandboxId, generation: 1 })).to.equal(undefined);
+    await need(session, "absent");
+    await tasks.of(session, "create");
+    expect(await askNetwork({ sandboxId, generation: 1 })).to.deep.equal(spec.network);
+    expect(await askNetwork({ sandboxId, generation: 2 })).to.equal(undefined);
+    expect(await askNetwork({ sandboxId: newId("sandbox"), generation: 1 })).to.equal(undefined);
   });
 
   it("makes facts of reports, each once, and says what caused them", async () => {

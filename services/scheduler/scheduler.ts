@@ -3,10 +3,12 @@
 import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
 import type { Timer } from "#schemas/scheduler/timer.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
+import type { AskNetwork } from "#shared/nats/network-questions.ts";
 import { Resources } from "#shared/service/resources.ts";
 import type { RunningService, Start } from "#shared/service/service.ts";
 import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { keepDeadline } from "./deadlines.ts";
+import { networkOfSandbox } from "./network.ts";
 import { react } from "./reactions.ts";
 import type { Relay } from "./relay/join-tokens.ts";
 import { recordReport } from "./reports.ts";
@@ -21,6 +23,8 @@ export type SchedulerDependencies = Readonly<{
   reports: WorkQueueReceiver<ReceivedReport>;
   timers: Readonly<{ sender: WorkQueueSender<Timer>; receiver: WorkQueueReceiver<Timer> }>;
   relay: Relay;
+  /** Starts to answer what a sandbox may reach. */
+  answerNetwork: (answer: AskNetwork) => { close: () => Promise<void> };
   /** What each new sandbox gets. */
   spec: SandboxSpec;
   /** `sandboxes.startMs`: how long a sandbox may take to start and join. */
@@ -37,6 +41,11 @@ export const startScheduler: Start<SchedulerDependencies> = async (dependencies)
   try {
     const handle = (messages: Parameters<typeof react>[1]) => react(working, messages);
     resources.add("ledger feed", await feed.react({ consumer: "scheduler", handle }), close);
+    resources.add(
+      "network questions",
+      dependencies.answerNetwork((question) => networkOfSandbox(sessions, question)),
+      close,
+    );
     resources.add("reports", await reports.receive((report) => recordReport(reporting, report)), close);
     resources.add("timers", await timers.receiver.receive((timer) => keepDeadline(working, timer)), close);
   } catch (error) {

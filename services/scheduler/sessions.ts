@@ -13,6 +13,8 @@ export type Sessions = Readonly<{
   command: (command: SandboxCommand, cause?: Cause) => Promise<readonly SchedulerEvent[]>;
   /** What the session is at this message of the feed, or later. */
   at: (message: LedgerMessage) => Promise<SessionSandbox>;
+  /** What the session is now: everything that was appended before this call is in it. */
+  now: (session: string) => Promise<SessionSandbox>;
   /** Takes in what the feed hands out, in order, so that most of it need not be read again. */
   follow: (message: LedgerMessage) => void;
   /** What the next facts about this session follow from. */
@@ -51,6 +53,11 @@ export function openSessions(ledger: Ledger): Sessions {
       if (folded !== undefined && folded.version.sequence >= sequence) return folded.state;
       const loaded = await load(ledger, decider, session, folded);
       remember(session, { folded: loaded });
+      return loaded.state;
+    },
+    async now(session) {
+      const loaded = await load(ledger, decider, session, known.get(session)?.folded);
+      if (loaded.state.provider !== undefined) remember(session, { folded: loaded });
       return loaded.state;
     },
     follow(message) {

@@ -42,6 +42,11 @@ const PUBLISHERS: { [subject: string]: readonly Service[] } = {
   "reports.provider-docker": ["provider-docker"],
   "reports.provider-other": [],
   "reports.relay": ["relay"],
+  "reports.egress": ["egress"],
+  "questions.network": ["egress"],
+  "questions.other": [],
+  "_INBOX_egress.forged": ["edge-scheduler"],
+  "_INBOX_relay.forged": [],
   "parked.TIMERS.scheduler": ["scheduler"],
   "parked.TASKS.provider-local": ["provider-local"],
   "parked.TASKS.provider-docker": ["provider-docker"],
@@ -106,6 +111,8 @@ const READERS: { [subject: string]: readonly Service[] } = {
   "live.ses_a.>": ["gateway"],
   "tasks.>": [],
   "reports.>": [],
+  "questions.>": [],
+  "questions.network": ["edge-scheduler"],
   "timers.>": [],
   "parked.>": [],
   "$KV.>": [],
@@ -181,7 +188,7 @@ describe("NATS accounts", () => {
       await expectRefused(user, "publish", foreign(["LEDGER"]));
     }
     await expectRefused("brain", "publish", foreign(["LEDGER", "KV_leases"]));
-    for (const user of ["edge-scheduler", "provider-local", "provider-docker", "relay"] as const) {
+    for (const user of ["edge-scheduler", "provider-local", "provider-docker", "relay", "egress"] as const) {
       await expectRefused(user, "publish", foreign([]));
     }
   });
@@ -209,7 +216,7 @@ describe("NATS accounts", () => {
   describe("a reply subject forged in EDGE", () => {
     const next = JSON.stringify({ batch: 1, no_wait: true });
     /** By user: requests that it may make, to which the server itself answers. */
-    const questions: { [user in "edge-scheduler" | "provider-local" | "relay" | "edge-setup"]: [string, string][] } = {
+    const questions: { [user in (typeof EDGE_USERS)[number]]: [string, string][] } = {
       "edge-scheduler": [
         ["tasks.local", "{}"],
         ["$JS.API.CONSUMER.INFO.REPORTS.scheduler", ""],
@@ -220,7 +227,9 @@ describe("NATS accounts", () => {
         ["$JS.API.CONSUMER.INFO.TASKS.provider-local", ""],
         ["$JS.API.CONSUMER.MSG.NEXT.TASKS.provider-local", next],
       ],
+      "provider-docker": [["$JS.API.CONSUMER.MSG.NEXT.TASKS.provider-docker", next]],
       relay: [["reports.relay", "{}"]],
+      egress: [["reports.egress", "{}"]],
       "edge-setup": [
         ["$JS.API.INFO", ""],
         ["$JS.API.STREAM.INFO.LEDGER", ""],

@@ -6,7 +6,14 @@ import { z } from "zod";
 /** CORE: the ledger and the services that are trusted with it. */
 export const CORE_USERS = ["setup", "gateway", "brain", "scheduler", "publisher", "projector"] as const;
 /** EDGE: what a hostile guest can talk to, and the scheduler's second connection. */
-export const EDGE_USERS = ["edge-setup", "edge-scheduler", "provider-local", "provider-docker", "relay"] as const;
+export const EDGE_USERS = [
+  "edge-setup",
+  "edge-scheduler",
+  "provider-local",
+  "provider-docker",
+  "relay",
+  "egress",
+] as const;
 
 const natsUser = z.enum([...CORE_USERS, ...EDGE_USERS]);
 

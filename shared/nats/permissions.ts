@@ -8,6 +8,9 @@
 import {
   LEASES_BUCKET,
   LEDGER_STREAM,
+  NETWORK_QUESTIONS_SUBJECT,
+  PROBES_STREAM,
+  PROBES_SUBJECT,
   parkedSubject,
   REPORTS_STREAM,
   TASKS_STREAM,
@@ -51,8 +54,9 @@ export function corePermissions(user: (typeof CORE_USERS)[number], shards: numbe
         readsLedger,
         followsLedger(shards),
         reactsToLedger(user, shards),
-        { publish: [TIMERS_SUBJECT] },
+        { publish: [TIMERS_SUBJECT, PROBES_SUBJECT] },
         worksOff(TIMERS_STREAM, "scheduler"),
+        worksOff(PROBES_STREAM, "scheduler"),
       ]);
     case "publisher":
       return permissions(user, [writesLedger, readsLedger, followsLedger(shards), reactsToLedger(user, shards)], {
@@ -63,20 +67,24 @@ export function corePermissions(user: (typeof CORE_USERS)[number], shards: numbe
   }
 }
 
-/** EDGE. A provider takes tasks of its own kind and reports under its own name; the relay only reports. */
+/** EDGE. A provider takes tasks of its own kind and reports under its own name; relay and egress service report. */
 export function edgePermissions(user: (typeof EDGE_USERS)[number]): Permissions | undefined {
   switch (user) {
     case "edge-setup":
       return undefined;
     case "edge-scheduler":
-      return permissions(user, [{ publish: ["tasks.*"] }, worksOff(REPORTS_STREAM, "scheduler")], {
-        subscribe: ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.*.*"],
-      });
+      return permissions(
+        user,
+        [{ publish: ["tasks.*"] }, worksOff(REPORTS_STREAM, "scheduler"), { publish: ["_INBOX_egress.>"] }],
+        { subscribe: ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.*.*", NETWORK_QUESTIONS_SUBJECT] },
+      );
     case "provider-local":
     case "provider-docker":
       return permissions(user, [{ publish: [`reports.${user}`] }, worksOff(TASKS_STREAM, user)]);
     case "relay":
       return permissions(user, [{ publish: [`reports.${user}`] }]);
+    case "egress":
+      return permissions(user, [{ publish: [`reports.${user}`, NETWORK_QUESTIONS_SUBJECT] }]);
   }
 }
 

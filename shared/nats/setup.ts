@@ -18,6 +18,8 @@ import {
   LEASES_BUCKET,
   LEDGER_STREAM,
   PARKED_STREAM,
+  PROBES_STREAM,
+  PROBES_SUBJECT,
   REPORTS_STREAM,
   TASKS_STREAM,
   TIMERS_STREAM,
@@ -54,6 +56,7 @@ export async function prepareNats(options: {
     prepareLedger(core, options.shards),
     prepareLeases(core, options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT),
     prepareWorkQueue(core, TIMERS_STREAM, [TIMERS_SUBJECT], [["scheduler", TIMERS_SUBJECT]]),
+    prepareWorkQueue(core, PROBES_STREAM, [PROBES_SUBJECT], [["scheduler", PROBES_SUBJECT]]),
     prepareParked(core),
     prepareWorkQueue(
       edge,

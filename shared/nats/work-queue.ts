@@ -3,6 +3,8 @@
 import { type Consumer, headers, type JetStreamClient, type JsMsg, type NatsConnection } from "nats";
 import type { z } from "zod";
 import {
+  PROBES_STREAM,
+  PROBES_SUBJECT,
   parkedSubject,
   REPORTS_STREAM,
   reportSubject,
@@ -12,6 +14,7 @@ import {
   taskSubject,
 } from "#schemas/ledger/subjects.ts";
 import { type ProviderTask, providerTask, type Report, report } from "#schemas/provider/task.ts";
+import { type ProbeTask, probeTask } from "#schemas/scheduler/probe.ts";
 import { type Timer, timer } from "#schemas/scheduler/timer.ts";
 import { type Failure, Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -68,6 +71,16 @@ export function openTimerSender(options: { nats: NatsConnection }): WorkQueueSen
 export function openTimerReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<Timer> {
   const queue = { stream: TIMERS_STREAM, consumer: "scheduler" };
   return receiver(options, queue, (message) => timer.parse(message.json()));
+}
+
+/** Sandboxes that the scheduler has to probe (`scheduler`). */
+export function openProbeSender(options: { nats: NatsConnection }): WorkQueueSender<ProbeTask> {
+  return sender(options.nats, PROBES_SUBJECT, probeTask);
+}
+
+export function openProbeReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<ProbeTask> {
+  const queue = { stream: PROBES_STREAM, consumer: "scheduler" };
+  return receiver(options, queue, (message) => probeTask.parse(message.json()));
 }
 
 /** What a queue gave up without anyone having parked it, as every attempt took its worker down. Only this tells of it. */

@@ -1,6 +1,7 @@
 // What a process may be told by its environment: one schema per variable, so that a service lists the ones it holds
 // and gets no other. A value is never part of a message: it may be a secret.
 import { z } from "zod";
+import { parseEgressAddress } from "#schemas/network/egress-pipe.ts";
 import type { Environment } from "#shared/config/interpolate.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 
@@ -18,6 +19,10 @@ export const variables = {
   PISTIS_RELAY_URL: z.url({ protocol: /^https?$/ }).describe("where the relay is reached"),
   PISTIS_RELAY_KEY: key.describe("the relay's admin key"),
   PISTIS_RELAY_SOCKET: text.describe("the relay's Unix socket, for local sandboxes; in a folder with nothing else"),
+  PISTIS_EGRESS_URL: text
+    .refine((value) => parseEgressAddress(value) !== undefined, "is neither unix:/path nor tcp://host:port")
+    .describe("where the relay reaches the egress service: unix:/path or tcp://host:port"),
+  PISTIS_EGRESS_KEY: key.describe("what the relay shows to the egress service; no other process has it"),
   PISTIS_ADMIN_TOKEN: z.string().min(20).max(500).describe("opens the HTTP API"),
   PISTIS_INSTALL_ID: z.string().min(8).max(100).describe("marks the sandboxes of this install; no secret"),
   PISTIS_DATA: text.describe("folder that only this process uses"),

@@ -1,6 +1,7 @@
 // Every service of an install, each with only what it may hold. How each is wired is its own (services/*/open-*.ts).
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { openBrain } from "#services/brain/open-brain.ts";
+import { openEgress } from "#services/egress/open-egress.ts";
 import { openGateway } from "#services/gateway/open-gateway.ts";
 import { openProjector } from "#services/projector/open-projector.ts";
 import { openProviderService } from "#services/providers/open-provider.ts";
@@ -32,12 +33,13 @@ export type ServiceParts = Readonly<{
 /** Starts them all; each is closed with `resources`. Resolves with the address of the HTTP API. */
 export async function startServices(parts: ServiceParts, steps: Steps, resources: Resources): Promise<{ url: string }> {
   const { config, secrets, database, blobs, log } = parts;
-  const { relay: relayFolder, relaySocketPath, sandboxes, publisher } = serviceFolders(parts.folder);
+  const { relay: relayFolder, relaySocketPath, egressSocketPath, sandboxes, publisher } = serviceFolders(parts.folder);
   const nats = (user: NatsUser): NatsAccess => ({ url: parts.nats.url, seed: parts.nats.keys[user].seed });
   const named = (name: string, user: NatsUser) => ({ config, nats: nats(user), log: log(name) });
   const stored = { database, blobs, recent: new RecentMessages() };
+  const egress = { address: `unix:${egressSocketPath}`, key: secrets.egressKey };
   const { url } = await steps.run("relay", () => {
-    const own = { key: parts.relayKey, folder: relayFolder, socketPath: relaySocketPath };
+    const own = { key: parts.relayKey, folder: relayFolder, socketPath: relaySocketPath, egress };
     return openRelay({ ...named("relay", "relay"), ...own }, resources);
   });
   const relay = { url, key: parts.relayKey };
@@ -49,6 +51,7 @@ export async function startServices(parts: ServiceParts, steps: Steps, resources
     const own = { ...stored, relay, edgeNats: nats("edge-scheduler") };
     return openScheduler({ ...named("scheduler", "scheduler"), ...own }, resources);
   });
+  await steps.run("egress", () => openEgress({ ...named("egress", "egress"), ...egress }, resources));
   await steps.run("projector", () => openProjector({ ...named("projector", "projector"), ...stored }, resources));
   await steps.run("publisher", () => {
     const own = { ...stored, relay, folder: publisher };

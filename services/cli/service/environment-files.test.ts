@@ -11,6 +11,7 @@ const values: InstallValues = {
   databaseUrl: "postgres://pistis:p%40ss@127.0.0.1:5432/pistis",
   relayUrl: "http://127.0.0.1:4181",
   relayKey: "relay-key-of-this-install",
+  egressKey: "egress-key-of-this-install",
   adminToken: "admin-token-of-this-install",
   installId: "install-1",
   configFile: undefined,

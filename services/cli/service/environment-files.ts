@@ -13,6 +13,7 @@ export type InstallValues = Readonly<{
   databaseUrl: string;
   relayUrl: string;
   relayKey: string;
+  egressKey: string;
   adminToken: string;
   installId: string;
   configFile: string | undefined;
@@ -50,7 +51,7 @@ function valuesFor(
   folder: StateFolder,
   values: InstallValues,
 ): Partial<Record<VariableName, string | undefined>> {
-  const { blobs, relaySocketPath, relay, sandboxes, publisher } = serviceFolders(folder);
+  const { blobs, relaySocketPath, egressSocketPath, relay, sandboxes, publisher } = serviceFolders(folder);
   const data: Readonly<Record<string, string>> = { relay, publisher, "provider-local": sandboxes };
   return {
     NATS_URL: values.natsUrl,
@@ -61,6 +62,8 @@ function valuesFor(
     PISTIS_RELAY_URL: values.relayUrl,
     PISTIS_RELAY_KEY: values.relayKey,
     PISTIS_RELAY_SOCKET: relaySocketPath,
+    PISTIS_EGRESS_URL: `unix:${egressSocketPath}`,
+    PISTIS_EGRESS_KEY: values.egressKey,
     PISTIS_ADMIN_TOKEN: values.adminToken,
     PISTIS_INSTALL_ID: values.installId,
     PISTIS_DATA: data[name],

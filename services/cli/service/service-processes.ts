@@ -1,4 +1,5 @@
 import { brainProcess } from "#services/brain/process.ts";
+import { egressProcess } from "#services/egress/process.ts";
 import { gatewayProcess } from "#services/gateway/process.ts";
 import { projectorProcess } from "#services/projector/process.ts";
 import { providerProcesses } from "#services/providers/process.ts";
@@ -12,6 +13,7 @@ export const serviceProcesses: readonly ServiceProcess[] = [
   gatewayProcess,
   brainProcess,
   relayProcess,
+  egressProcess,
   schedulerProcess,
   publisherProcess,
   projectorProcess,

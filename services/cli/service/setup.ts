@@ -65,13 +65,19 @@ async function runSetup(context: Context, folder: StateFolder, option?: string):
   const lock = await lockState(folder, "pistis setup");
   try {
     const { secrets } = await openSecrets(folder);
-    const { natsKeys, relayKey, adminToken, installId } = secrets;
+    const { natsKeys, relayKey, egressKey, adminToken, installId } = secrets;
     await steps.run("streams and consumers", () =>
       prepareStreams({ url: NATS_URL, keys: natsKeys }, config.ledger.shards),
     );
     await steps.run("database", () => migrateAt(DATABASE_URL));
     const values = { natsUrl: NATS_URL, natsKeys, databaseUrl: DATABASE_URL, relayUrl, configFile };
-    return await writeEnvironmentFiles(folder, serviceProcesses, { ...values, relayKey, adminToken, installId });
+    return await writeEnvironmentFiles(folder, serviceProcesses, {
+      ...values,
+      relayKey,
+      egressKey,
+      adminToken,
+      installId,
+    });
   } finally {
     await lock.release();
   }

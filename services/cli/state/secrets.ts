@@ -18,6 +18,7 @@ const secretsFile = z.strictObject({
     .describe("No secret: marks what belongs to this install, such as its sandboxes"),
   adminToken: secret.describe("Opens the HTTP API"),
   relayKey: secret.describe("PISTIS_RELAY_KEY"),
+  egressKey: secret.describe("PISTIS_EGRESS_KEY"),
   postgresPassword: secret.describe("Of the embedded database"),
   natsKeys,
 });
@@ -53,6 +54,7 @@ function newSecrets(): Secrets {
     installId: randomUUID(),
     adminToken: newSecret(),
     relayKey: newSecret(),
+    egressKey: newSecret(),
     postgresPassword: newSecret(),
     natsKeys: newNatsKeys(),
   };

@@ -35,6 +35,7 @@ export function serviceFolders({ path }: StateFolder) {
     blobs: join(path, "blobs"),
     relay: join(path, "relay"),
     relaySocketPath: join(path, "relay-socket", "relay.sock"),
+    egressSocketPath: join(path, "egress", "pipe.sock"),
     sandboxes: join(path, "sandboxes"),
     publisher: join(path, "publisher"),
   };
