@@ -32,6 +32,9 @@ export const REQUESTS_MAX = 256;
 export const PING_EVERY_MS = 4_000;
 /** Nothing heard from the relay for this long: the connection is dead. */
 export const SILENCE_MS_MAX = 10_000;
+/** How often the daemon looks whether it stood still, and for how long it may have. */
+export const STALL_CHECK_MS = 500;
+export const STALL_MS_MAX = 2_500;
 export const CONNECT_MS_MAX = 10_000;
 export const RECONNECT_MS_MIN = 50;
 export const RECONNECT_MS_MAX = 15_000;

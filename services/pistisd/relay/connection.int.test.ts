@@ -1,8 +1,10 @@
 import { once } from "node:events";
 import { existsSync, readFileSync, statSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { CloseCode } from "#schemas/wire/relay-http.ts";
-import { run } from "../testing/ask.ts";
+import { STALL_MS_MAX } from "../limits.ts";
+import { execRequest, run } from "../testing/ask.ts";
 import { daemonPid, openBrain, openSandbox, TestSandbox } from "../testing/sandbox.ts";
 import { whenGone } from "../testing/wait.ts";
 
@@ -113,6 +115,23 @@ describe("the connection to the relay", () => {
     const again = sandbox.relay.nextConnection();
     sandbox.relay.freeze();
     await again;
+  });
+
+  it("C68: runs nothing that waited in its pipe while it stood still, and knows nothing of it", async () => {
+    sandbox = await openSandbox();
+    const brain = await openBrain(sandbox);
+    const pid = daemonPid(sandbox);
+    process.kill(pid, "SIGSTOP");
+    const request = execRequest(sandbox, { command: "touch late" });
+    brain.ask(request).catch(() => undefined);
+    await delay(STALL_MS_MAX + 100);
+    const again = sandbox.relay.nextConnection();
+    process.kill(pid, "SIGCONT");
+    await again;
+    const excerpt = { headBytes: 0, tailBytes: 0 };
+    const asked = await (await openBrain(sandbox)).ask({ op: "attach", callId: request.callId, excerpt, from: 0 });
+    expect(asked).to.deep.equal({ state: "never-seen" });
+    expect(existsSync(sandbox.path("late"))).to.equal(false);
   });
 
   it("ends at TERM with everything that it runs, and says so with exit code 0", async () => {

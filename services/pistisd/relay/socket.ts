@@ -4,7 +4,14 @@
 import { SUBPROTOCOL } from "#schemas/wire/frame.ts";
 import { BOOT_ID_HEADER } from "#schemas/wire/relay-http.ts";
 import { Fatal } from "#shared/errors/errors.ts";
-import { CONNECT_MS_MAX, PING_EVERY_MS, SILENCE_MS_MAX, SOCKET_BUFFER_BYTES_MAX } from "../limits.ts";
+import {
+  CONNECT_MS_MAX,
+  PING_EVERY_MS,
+  SILENCE_MS_MAX,
+  SOCKET_BUFFER_BYTES_MAX,
+  STALL_CHECK_MS,
+  STALL_MS_MAX,
+} from "../limits.ts";
 import type { Outlet } from "./outlet.ts";
 
 const ROOM_CHECK_MS = 2;
@@ -40,11 +47,15 @@ export function openRelaySocket(request: SocketRequest): RelaySocket {
   const closed = Promise.withResolvers<Closed>();
   const room = openRoom(() => socket.readyState === WebSocket.OPEN && socket.bufferedAmount > SOCKET_BUFFER_BYTES_MAX);
   let opened = false;
+  let over = false;
   let heardAt = Date.now();
+  const stall = watchStall(() => cutOff());
   const heard = () => {
     heardAt = Date.now();
   };
   const finish = (code: number) => {
+    over = true;
+    stall.end();
     clearInterval(beat);
     clearTimeout(deadline);
     closed.resolve({ code, opened });
@@ -66,6 +77,8 @@ export function openRelaySocket(request: SocketRequest): RelaySocket {
     request.onOpen();
   });
   socket.addEventListener("message", ({ data }) => {
+    if (over) return;
+    if (stall.isNow() || Date.now() - heardAt > SILENCE_MS_MAX) return cutOff();
     heard();
     if (data instanceof ArrayBuffer) request.onFrame(new Uint8Array(data));
   });
@@ -82,6 +95,25 @@ export function openRelaySocket(request: SocketRequest): RelaySocket {
     closed: closed.promise,
     close: () => socket.close(1000),
   };
+}
+
+/**
+ * Notices that this process stood still: stopped, paused with its container, or starved. Whoever sent what waits in the
+ * pipe may have given it up since, so it is not read: the connection is made anew, and what is still wanted is asked for
+ * again (C68). Both clocks count, because one stands still with a sleeping machine and the other may be set.
+ */
+function watchStall(onStall: () => void) {
+  const clocks = () => [performance.now(), Date.now()] as const;
+  let seen = clocks();
+  const isNow = () => {
+    const [steady, wall] = clocks();
+    return steady - seen[0] > STALL_MS_MAX || wall - seen[1] > STALL_MS_MAX;
+  };
+  const timer = setInterval(() => {
+    if (isNow()) onStall();
+    seen = clocks();
+  }, STALL_CHECK_MS);
+  return { isNow, end: () => clearInterval(timer) };
 }
 
 /** The client announces no drain, so while somebody waits one timer looks for all of them. */

@@ -11,6 +11,8 @@ export type Leg = {
   readonly limits: RelayLimits;
   /** Set by any frame, ping or pong since the last time the relay looked. */
   heard: boolean;
+  /** When that was, on the steady clock in milliseconds. */
+  heardAtMs: number;
   silentPings: number;
   /** Legs that are too full for what this one sends; while there is one, this one is not read. */
   readonly blockedBy: Set<Leg>;
@@ -25,20 +27,37 @@ export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg
     socket,
     limits,
     heard: true,
+    heardAtMs: performance.now(),
     silentPings: 0,
     blockedBy: new Set(),
     blocks: new Set(),
     stuckTimer: undefined,
   };
   socket.on("drain", () => unblock(leg));
-  ws.on("ping", () => {
-    leg.heard = true;
-  });
-  ws.on("pong", () => {
-    leg.heard = true;
-  });
+  ws.on("ping", () => isTimely(leg));
+  ws.on("pong", () => isTimely(leg));
   ws.on("close", () => release(leg));
   return leg;
+}
+
+function hear(leg: Leg): void {
+  leg.heard = true;
+  leg.heardAtMs = performance.now();
+}
+
+/**
+ * Notes a frame of the leg; false when it comes so late that its sender has long given it up: then the leg is cut, and
+ * nothing of what waited on it is passed on. That is how it looks after the relay itself, or the network, stood still.
+ */
+export function isTimely(leg: Leg): boolean {
+  if (leg.ws.readyState !== leg.ws.OPEN) return false;
+  const { pingMs, silentPingsMax } = leg.limits;
+  if (performance.now() - leg.heardAtMs > pingMs * (silentPingsMax + 1)) {
+    cut(leg);
+    return false;
+  }
+  hear(leg);
+  return true;
 }
 
 /** Sends a frame of `from` to `to`. The frame is not copied, so the caller must not use it again. */
@@ -71,7 +90,7 @@ function unblock(leg: Leg): void {
   for (const from of leg.blocks) {
     from.blockedBy.delete(leg);
     if (from.blockedBy.size > 0) continue;
-    from.heard = true;
+    hear(from);
     from.ws.resume();
   }
   leg.blocks.clear();

@@ -8,7 +8,7 @@ import { FRAME_HEADER_BYTES, Kind, writeFrame } from "#schemas/wire/frame.ts";
 import { CloseCode, type SandboxStatus } from "#schemas/wire/relay-http.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { RelayLimits } from "../limits.ts";
-import { checkLife, closeLeg, type Leg, openLeg, passOn, send } from "./leg.ts";
+import { checkLife, closeLeg, isTimely, type Leg, openLeg, passOn, send } from "./leg.ts";
 
 type SandboxLeg = { leg: Leg; bootId: string; generation: number; lateFrames: number };
 
@@ -164,8 +164,7 @@ function frameOf(data: RawData, isBinary: boolean): Buffer | undefined {
 }
 
 function fromSandbox(rooms: Rooms, room: Room, sandbox: SandboxLeg, frame: Buffer | undefined): void {
-  if (room.sandbox !== sandbox) return;
-  sandbox.leg.heard = true;
+  if (room.sandbox !== sandbox || !isTimely(sandbox.leg)) return;
   if (frame === undefined) {
     breach(rooms, room, sandbox, "a frame of a kind that a sandbox cannot send");
     return;
@@ -195,7 +194,7 @@ function breach(rooms: Rooms, room: Room, sandbox: SandboxLeg, what: string): vo
 }
 
 function fromPeer(room: Room, channel: number, leg: Leg, frame: Buffer | undefined): void {
-  leg.heard = true;
+  if (!isTimely(leg)) return;
   if (frame === undefined || frame.readUInt32BE(CHANNEL_OFFSET) !== 0) {
     closeLeg(leg, CloseCode.protocol, "Sent a frame that a server-side peer cannot send");
     return;

@@ -171,6 +171,25 @@ describe("the relay's forwarding", () => {
     socket.ws.terminate();
   });
 
+  it("C68: passes nothing on that waited while it stood still", async () => {
+    await restartWith({ pingMs: 100 });
+    const { sandboxId, socket } = await onlineSandbox(relay);
+    const peer = await attachPeer(relay, sandboxId);
+    await statusFrom(peer);
+    await socket.next();
+    const told = Promise.withResolvers<void>();
+    const passedOn: string[] = [];
+    socket.each(({ kind, payload }) => {
+      if (kind === Kind.message) passedOn.push(Buffer.from(payload).toString());
+      if (kind === Kind.close) told.resolve();
+    });
+    peer.send(writeFrame(Kind.message, 0, Buffer.from("late")));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400);
+    expect((await peer.closed).code).to.equal(1006);
+    await Promise.race([told.promise, socket.closed]);
+    expect(passedOn).to.deep.equal([]);
+  });
+
   it("C39: says 1001 to everyone when it stops, and they come back to the next one", async () => {
     const { sandboxId, pass, socket } = await onlineSandbox(relay);
     const peer = await attachPeer(relay, sandboxId);
