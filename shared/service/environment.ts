@@ -23,6 +23,8 @@ export const variables = {
     .refine((value) => parseEgressAddress(value) !== undefined, "is neither unix:/path nor tcp://host:port")
     .describe("where the relay reaches the egress service: unix:/path or tcp://host:port"),
   PISTIS_EGRESS_KEY: key.describe("what the relay shows to the egress service; no other process has it"),
+  PISTIS_DOCKER_SOCKET: text.default("/var/run/docker.sock").describe("the Docker engine's Unix socket"),
+  PISTIS_DOCKER_PROXY_SOCKET: text.describe("where docker-proxy listens; whoever may open it may make sandboxes"),
   PISTIS_ADMIN_TOKEN: z.string().min(20).max(500).describe("opens the HTTP API"),
   PISTIS_INSTALL_ID: z.string().min(8).max(100).describe("marks the sandboxes of this install; no secret"),
   PISTIS_DATA: text.describe("folder that only this process uses"),

@@ -21,7 +21,8 @@ export type ServiceProcess = Readonly<{
   name: string;
   about: string;
   command: string;
-  natsUser: NatsUser;
+  /** None: it does not speak to NATS. */
+  natsUser: NatsUser | undefined;
   /** The variables that it reads; it holds no other. */
   variableNames: readonly string[];
   help: string;
@@ -33,7 +34,7 @@ export function serviceProcess<Shape extends z.ZodRawShape>(definition: {
   about: string;
   /** As a person starts it, without `pistis`; the name when absent. */
   command?: string;
-  natsUser: NatsUser;
+  natsUser?: NatsUser;
   variables: Shape;
   open: (settings: z.output<z.ZodObject<Shape>>, opening: Opening) => Promise<Opened>;
 }): ServiceProcess {

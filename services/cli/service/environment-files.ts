@@ -51,11 +51,12 @@ function valuesFor(
   folder: StateFolder,
   values: InstallValues,
 ): Partial<Record<VariableName, string | undefined>> {
-  const { blobs, relaySocketPath, egressSocketPath, relay, sandboxes, publisher } = serviceFolders(folder);
+  const { blobs, relaySocketPath, egressSocketPath, dockerProxySocketPath, relay, sandboxes, publisher } =
+    serviceFolders(folder);
   const data: Readonly<Record<string, string>> = { relay, publisher, "provider-local": sandboxes };
   return {
     NATS_URL: values.natsUrl,
-    PISTIS_NATS_SEED: values.natsKeys[natsUser].seed,
+    PISTIS_NATS_SEED: natsUser === undefined ? undefined : values.natsKeys[natsUser].seed,
     PISTIS_NATS_EDGE_SEED: values.natsKeys["edge-scheduler"].seed,
     DATABASE_URL: values.databaseUrl,
     PISTIS_BLOBS: blobs,
@@ -64,6 +65,8 @@ function valuesFor(
     PISTIS_RELAY_SOCKET: relaySocketPath,
     PISTIS_EGRESS_URL: `unix:${egressSocketPath}`,
     PISTIS_EGRESS_KEY: values.egressKey,
+    PISTIS_DOCKER_SOCKET: "/var/run/docker.sock",
+    PISTIS_DOCKER_PROXY_SOCKET: dockerProxySocketPath,
     PISTIS_ADMIN_TOKEN: values.adminToken,
     PISTIS_INSTALL_ID: values.installId,
     PISTIS_DATA: data[name],

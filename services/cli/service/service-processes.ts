@@ -1,4 +1,5 @@
 import { brainProcess } from "#services/brain/process.ts";
+import { dockerProxyProcess } from "#services/docker-proxy/process.ts";
 import { egressProcess } from "#services/egress/process.ts";
 import { gatewayProcess } from "#services/gateway/process.ts";
 import { projectorProcess } from "#services/projector/process.ts";
@@ -18,4 +19,5 @@ export const serviceProcesses: readonly ServiceProcess[] = [
   publisherProcess,
   projectorProcess,
   ...Object.values(providerProcesses),
+  dockerProxyProcess,
 ];

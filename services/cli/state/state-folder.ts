@@ -36,6 +36,7 @@ export function serviceFolders({ path }: StateFolder) {
     relay: join(path, "relay"),
     relaySocketPath: join(path, "relay-socket", "relay.sock"),
     egressSocketPath: join(path, "egress", "pipe.sock"),
+    dockerProxySocketPath: join(path, "docker-proxy", "docker.sock"),
     sandboxes: join(path, "sandboxes"),
     publisher: join(path, "publisher"),
   };
