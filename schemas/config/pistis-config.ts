@@ -1,6 +1,7 @@
 // pistis.json. Unknown keys are refused; a value may hold `${NAME}`, taken from the environment when it is read.
 // Every key has a default, so that an empty file, or none, is valid.
 import { z } from "zod";
+import { probeSettings } from "#schemas/network/probe-settings.ts";
 import { allowSettings } from "#schemas/network/sandbox-network.ts";
 import { dockerSandboxes } from "./docker-sandboxes.ts";
 
@@ -74,6 +75,7 @@ export const pistisConfig = z.strictObject({
         .boolean()
         .default(false)
         .describe("Sandboxes may reach every public host, but no private range and no other sandbox"),
+      probe: probeSettings.prefault({}).describe("What is tried in every new sandbox before its first command"),
       local: z
         .strictObject({
           readOnly: z

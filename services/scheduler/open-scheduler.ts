@@ -7,7 +7,15 @@ import { mirrorReader } from "#shared/database/mirror.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { answerNetworkQuestions } from "#shared/nats/network-questions.ts";
-import { openReportReceiver, openTaskSender, openTimerReceiver, openTimerSender } from "#shared/nats/work-queue.ts";
+import {
+  openProbeReceiver,
+  openProbeSender,
+  openReportReceiver,
+  openTaskSender,
+  openTimerReceiver,
+  openTimerSender,
+} from "#shared/nats/work-queue.ts";
+import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { startScheduler } from "./scheduler.ts";
@@ -23,6 +31,9 @@ export type SchedulerParts = Readonly<{
   relay: { url: string; key: string };
   log: Log;
 }>;
+
+/** A sandbox that went away during its probe is asked anew, by the task that comes again. */
+const PROBE_REATTACH_MS = 2_000;
 
 /** Closed with `resources`. */
 export async function openScheduler(parts: SchedulerParts, resources: Resources): Promise<void> {
@@ -45,6 +56,12 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     })),
     tasks: (provider) => openTaskSender({ nats: edge, provider }),
     reports: openReportReceiver({ nats: edge, log }),
+    probes: {
+      sender: openProbeSender({ nats }),
+      receiver: openProbeReceiver({ nats, log }),
+      settings: config.sandboxes.probe,
+      openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: PROBE_REATTACH_MS, log }),
+    },
     timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },
     answerNetwork: (answer) => answerNetworkQuestions({ nats: edge, answer, log }),
     relay: { url: relay.url, adminKey: relay.key },

@@ -3,6 +3,7 @@
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
+import type { ProbeTask } from "#schemas/scheduler/probe.ts";
 import type { Timer } from "#schemas/scheduler/timer.ts";
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
@@ -11,11 +12,13 @@ import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { newJoinToken, type Relay, revokePasses } from "./relay/join-tokens.ts";
+import { isToBeProbed } from "./sandbox/decide-probe.ts";
 import type { Sessions } from "./sessions.ts";
 
 export type Reacting = Readonly<{
   sessions: Sessions;
   tasks: (provider: string) => WorkQueueSender<ProviderTask>;
+  probes: WorkQueueSender<ProbeTask>;
   timers: WorkQueueSender<Timer>;
   relay: Relay;
   /** Its network is that of new sandboxes; one that exists keeps its own. */
@@ -49,7 +52,10 @@ async function reactTo(reacting: Reacting, message: LedgerMessage, event: Pistis
   switch (event.type) {
     case "SandboxNeeded":
       await answerNeed(reacting, message);
+      if (event.data.reason === "unprobed") await askForProbe(reacting, message);
       return;
+    case "SandboxJoined":
+      return askForProbe(reacting, message);
     case "SessionEnded":
       step("scheduler.deletion.asking");
       await sessions.command({ type: "DeleteSandbox", session, taskId: newId("task") }, cause);
@@ -77,6 +83,16 @@ async function answerNeed({ sessions, spec, log }: Reacting, message: LedgerMess
     if (!(error instanceof Refusal)) throw error;
     log.info({ session, failure: failureOf(error) }, "A sandbox is not made");
   }
+}
+
+/** Nobody waits for the answer here; a turn that waits and hears none asks again by SandboxNeeded. */
+async function askForProbe({ sessions, probes }: Reacting, message: LedgerMessage): Promise<void> {
+  const { session, id } = message;
+  const state = await sessions.at(message);
+  if (state.sandbox.status !== "joined" || !isToBeProbed(state)) return;
+  step("scheduler.probe.sending");
+  await probes.send(`${id}-probe`, { session, generation: state.sandbox.generation });
+  step("scheduler.probe.sent");
 }
 
 /**

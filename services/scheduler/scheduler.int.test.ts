@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { pistisConfig } from "#schemas/config/pistis-config.ts";
+import type { EventOf, EventType, PistisEvent } from "#schemas/ledger/event.ts";
 import type { ProviderTask, Report, SandboxSpec } from "#schemas/provider/task.ts";
 import { joinTokenRegistration, relayPaths } from "#schemas/wire/relay-http.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
@@ -14,6 +15,8 @@ import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { openLedger } from "#shared/nats/ledger/jetstream-ledger.ts";
 import { type AskNetwork, answerNetworkQuestions, openNetworkAsker } from "#shared/nats/network-questions.ts";
 import {
+  openProbeReceiver,
+  openProbeSender,
   openReportReceiver,
   openReportSender,
   openTaskReceiver,
@@ -28,6 +31,7 @@ import { startTestNats, type TestNats } from "#shared/testing/nats.ts";
 import type { WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { sandboxIdOf } from "./sandbox/sandbox.ts";
 import { startScheduler } from "./scheduler.ts";
+import { openProbedSandboxes } from "./testing/probed-sandboxes.ts";
 
 const spec: SandboxSpec = {
   image: null,
@@ -50,6 +54,7 @@ describe("the scheduler", () => {
   let fromProvider: WorkQueueSender<Report>;
   let fromRelay: WorkQueueSender<Report>;
   let relay: TestRelay;
+  const probed = openProbedSandboxes();
   let tasks: Tasks;
   let scheduler: RunningService;
   let start: (startMs?: number) => Promise<RunningService>;
@@ -82,6 +87,12 @@ describe("the scheduler", () => {
         timers: {
           sender: openTimerSender({ nats: core }),
           receiver: openTimerReceiver({ nats: core, log: silentLog }),
+        },
+        probes: {
+          sender: openProbeSender({ nats: core }),
+          receiver: openProbeReceiver({ nats: core, log: silentLog }),
+          settings: pistisConfig.parse({}).sandboxes.probe,
+          openLink: probed.openLink,
         },
         relay: { url: relay.url, adminKey: ADMIN_KEY },
         answerNetwork: (answer) => answerNetworkQuestions({ nats: edge, answer, log: silentLog }),
@@ -192,6 +203,56 @@ describe("the scheduler", () => {
     await relay.revoked(sandboxId);
   });
 
+  it("C117: has a sandbox that joined probed, and again when a turn asks for it, until it passed", async () => {
+    const session = await openSession();
+    const peer = probed.sandbox(sandboxIdOf(session));
+    peer.outcome = "answered";
+    await startSandbox(session);
+    const { passed, findings } = (await untilEvent(session, "EgressProbed")).data;
+    expect(passed).to.equal(false);
+    expect(findings.filter(({ ok }) => !ok).map(({ target }) => target)).to.include("metadata 169.254.169.254:80");
+    peer.outcome = "unreachable";
+    await need(session, "unprobed");
+    expect((await untilEvent(session, "EgressProbed", 2)).data).to.include({ passed: true, generation: 1 });
+    await need(session, "unprobed");
+    await fence(session);
+    expect(peer.probes).to.equal(2);
+  });
+
+  it("C117: counts what a sandbox leaves out, or does not know how to do, as got through", async () => {
+    for (const [answers, target] of [
+      ["nothing", "outside 192.0.2.1:443 by TCP"],
+      ["refusal", "the probe itself: No such request"],
+    ] as const) {
+      const session = await openSession();
+      probed.sandbox(sandboxIdOf(session)).answers = answers;
+      await startSandbox(session);
+      const { passed, findings } = (await untilEvent(session, "EgressProbed")).data;
+      expect(passed).to.equal(false);
+      expect(findings.map((finding) => [finding.target, finding.outcome])).to.deep.include([target, "missing"]);
+    }
+  });
+
+  it("C117: hears itself that a sandbox came to a port of the server, whatever the sandbox says", async () => {
+    const session = await openSession();
+    probed.sandbox(sandboxIdOf(session)).visitsServer = true;
+    await startSandbox(session);
+    const { passed, findings } = (await untilEvent(session, "EgressProbed")).data;
+    expect(passed).to.equal(false);
+    expect(findings.filter(({ ok }) => !ok).map(({ target }) => target)).to.deep.equal([
+      "the server's own port, as the server heard",
+    ]);
+  });
+
+  it("C117: probes what could not be reached again", async () => {
+    const session = await openSession();
+    const peer = probed.sandbox(sandboxIdOf(session));
+    peer.awayTimes = 1;
+    await startSandbox(session);
+    expect((await untilEvent(session, "EgressProbed")).data).to.include({ passed: true });
+    expect(peer.awayTimes).to.equal(0);
+  });
+
   it("C43: gives a start up when its time is over, also when the scheduler was restarted meanwhile", async () => {
     await scheduler.close();
     scheduler = await start(300);
@@ -201,7 +262,6 @@ describe("the scheduler", () => {
     await scheduler.close();
     scheduler = await start();
     const failed = await untilEvent(session, "SandboxFailed");
-    if (failed.type !== "SandboxFailed") throw new Error("not reached");
     expect(failed.data.failure).to.include({ code: "provider_silent" }).and.to.have.property("next");
   });
 
@@ -251,17 +311,21 @@ describe("the scheduler", () => {
     return session;
   }
 
-  function need(session: string, reason: "absent" | "stopped" | "unreachable") {
+  function need(session: string, reason: "absent" | "stopped" | "unreachable" | "unprobed") {
     return append(brain, session, { type: "SandboxNeeded", data: { turnId: "trn_1", reason } });
   }
 
   async function sandboxUp(): Promise<string> {
     const session = await openSession();
+    await startSandbox(session);
+    return session;
+  }
+
+  async function startSandbox(session: string): Promise<void> {
     await need(session, "absent");
     await tasks.of(session, "create");
     await fromRelay.send(newId("event"), joined(session, "boot-a"));
     await untilEvent(session, "SandboxJoined");
-    return session;
   }
 
   function report(session: string, state: "running" | "stopped" | "missing"): Promise<void> {
@@ -281,11 +345,12 @@ describe("the scheduler", () => {
     return (await brain.read(session)).messages.flatMap(({ events }) => events.map(({ type }) => type));
   }
 
-  async function untilEvent(session: string, type: PistisEvent["type"], times = 1): Promise<PistisEvent> {
+  async function untilEvent<Type extends EventType>(session: string, type: Type, times = 1): Promise<EventOf<Type>> {
     const stop = new AbortController();
+    const isIt = (event: PistisEvent): event is EventOf<Type> => event.type === type && ++seen === times;
     let seen = 0;
     for await (const message of watcher.follow({ after: 0, session, signal: stop.signal })) {
-      const event = message.events.find((one) => one.type === type && ++seen === times);
+      const event = message.events.find(isIt);
       if (event !== undefined) return event;
     }
     throw new Error("The feed ended");

@@ -1,6 +1,8 @@
 // Decides about sandboxes: what a session needs becomes a request to a provider, what providers and the relay report
 // becomes facts. It runs nothing itself.
+import type { ProbeSettings } from "#schemas/network/probe-settings.ts";
 import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
+import type { ProbeTask } from "#schemas/scheduler/probe.ts";
 import type { Timer } from "#schemas/scheduler/timer.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { AskNetwork } from "#shared/nats/network-questions.ts";
@@ -9,6 +11,7 @@ import type { RunningService, Start } from "#shared/service/service.ts";
 import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { keepDeadline } from "./deadlines.ts";
 import { networkOfSandbox } from "./network.ts";
+import { type OpenProbeLink, PROBES_AT_ONCE, probeSandbox } from "./probe/prober.ts";
 import { react } from "./reactions.ts";
 import type { Relay } from "./relay/join-tokens.ts";
 import { recordReport } from "./reports.ts";
@@ -22,6 +25,13 @@ export type SchedulerDependencies = Readonly<{
   tasks: (provider: string) => WorkQueueSender<ProviderTask>;
   reports: WorkQueueReceiver<ReceivedReport>;
   timers: Readonly<{ sender: WorkQueueSender<Timer>; receiver: WorkQueueReceiver<Timer> }>;
+  probes: Readonly<{
+    sender: WorkQueueSender<ProbeTask>;
+    receiver: WorkQueueReceiver<ProbeTask>;
+    /** `sandboxes.probe` */
+    settings: ProbeSettings;
+    openLink: OpenProbeLink;
+  }>;
   relay: Relay;
   /** Starts to answer what a sandbox may reach. */
   answerNetwork: (answer: AskNetwork) => { close: () => Promise<void> };
@@ -32,9 +42,9 @@ export type SchedulerDependencies = Readonly<{
 }>;
 
 export const startScheduler: Start<SchedulerDependencies> = async (dependencies): Promise<RunningService> => {
-  const { ledger, feed, reports, timers, log } = dependencies;
+  const { ledger, feed, reports, timers, probes, log } = dependencies;
   const sessions = openSessions(ledger);
-  const working = { ...dependencies, sessions, timers: timers.sender };
+  const working = { ...dependencies, sessions, timers: timers.sender, probes: probes.sender };
   const reporting = { sessions, network: dependencies.spec.network, log };
   const resources = new Resources();
   const close = (opened: { close: () => Promise<void> }) => opened.close();
@@ -48,6 +58,10 @@ export const startScheduler: Start<SchedulerDependencies> = async (dependencies)
     );
     resources.add("reports", await reports.receive((report) => recordReport(reporting, report)), close);
     resources.add("timers", await timers.receiver.receive((timer) => keepDeadline(working, timer)), close);
+    const probing = { sessions, openLink: probes.openLink, settings: probes.settings, log };
+    for (let count = 1; count <= PROBES_AT_ONCE; count++) {
+      resources.add("probes", await probes.receiver.receive((task) => probeSandbox(probing, task)), close);
+    }
   } catch (error) {
     await resources.close();
     throw error;

@@ -1,5 +1,6 @@
 // Decides and appends, one session at a time, and remembers recent sessions so that only what is new is read.
 // What is remembered is checked by every append: the ledger refuses one that was decided on an old state.
+import { isEventType, writerOf } from "#schemas/ledger/event.ts";
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
 import { type Folded, follow, handleCommand, load } from "#shared/ledger/handle-command.ts";
 import type { Cause, Ledger, LedgerMessage } from "#shared/ledger/ledger.ts";
@@ -69,5 +70,5 @@ export function openSessions(ledger: Ledger): Sessions {
 }
 
 function isOurs(event: { type: string }): event is SchedulerEvent {
-  return event.type.startsWith("Sandbox") && event.type !== "SandboxNeeded";
+  return isEventType(event.type) && writerOf(event.type) === "scheduler";
 }

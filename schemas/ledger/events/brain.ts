@@ -126,7 +126,7 @@ export const brainEvents = {
   ),
   SandboxNeeded: entry(
     "The turn needs a running sandbox",
-    z.strictObject({ turnId: id, reason: z.enum(["absent", "stopped", "unreachable"]) }),
+    z.strictObject({ turnId: id, reason: z.enum(["absent", "stopped", "unreachable", "unprobed"]) }),
   ),
   TurnEnded: entry(
     "The turn is over",

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { egressFindings } from "#schemas/network/egress-finding.ts";
 import { sandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { type EventsOf, entriesOf } from "../entry.ts";
 import { count, failure, id } from "../parts.ts";
@@ -36,6 +37,15 @@ export const schedulerEvents = {
   ),
   SandboxMissing: entry("The provider says that the sandbox is gone", z.strictObject(sandbox)),
   SandboxDestroyed: entry("The sandbox was deleted for good", z.strictObject(sandbox)),
+  EgressProbed: entry(
+    "The network of the sandbox was probed; no command starts in it before one that passed",
+    z.strictObject({
+      ...sandbox,
+      passed: z.boolean(),
+      findings: egressFindings.describe("From a sandbox that may lie, but for what the server heard itself"),
+      durationMs: count,
+    }),
+  ),
   SandboxFailed: entry("The provider could not do what it was asked", z.strictObject({ ...sandbox, failure })),
 };
 

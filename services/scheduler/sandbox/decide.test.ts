@@ -1,8 +1,10 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import type { EgressFinding } from "#schemas/network/egress-finding.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { specify } from "#shared/testing/given.ts";
 import { DELETE_ATTEMPTS_MAX, decide, type SandboxCommand } from "./decide.ts";
+import { isToBeProbed } from "./decide-probe.ts";
 import { evolve, initialState, sandboxIdOf, sessionOf } from "./sandbox.ts";
 
 const { given } = specify({ initialState, evolve, decide });
@@ -17,7 +19,7 @@ const failure = { code: "no_room", message: "The disk is full", next: "Make room
 
 const opened: PistisEvent = { type: "SessionCreated", data: { title: "t", model: "script", provider: "local" } };
 const ended: PistisEvent = { type: "SessionEnded", data: {} };
-const needed = (reason: "absent" | "stopped" | "unreachable"): PistisEvent => ({
+const needed = (reason: "absent" | "stopped" | "unreachable" | "unprobed"): PistisEvent => ({
   type: "SandboxNeeded",
   data: { turnId: "trn_1", reason },
 });
@@ -67,10 +69,77 @@ const reports = {
     fromProvider({ kind: "state", ...seen, state, reason: "killed" }, redelivered),
 };
 
+const shut: EgressFinding = { target: "a host", expected: "closed", outcome: "unreachable", ok: true };
+const leak: EgressFinding = { target: "another", expected: "closed", outcome: "answered", ok: false };
+const probed = (passed: boolean, about = first): PistisEvent => ({
+  type: "EgressProbed",
+  data: { ...about, passed, findings: passed ? [shut] : [shut, leak], durationMs: 9 },
+});
+const recordProbe = (findings: EgressFinding[], generation = 1): SandboxCommand => ({
+  type: "RecordProbe",
+  session,
+  generation,
+  findings,
+  durationMs: 9,
+});
+
 const creating = [opened, needed("absent"), createRequested()];
 const up = [...creating, created, joined("a")];
 const inspecting = [...up, needed("unreachable"), inspectRequested()];
 const restarting = [...up, stopped, needed("stopped"), restartRequested()];
+
+describe("the probe of a sandbox's network", () => {
+  it("C117: is a fact that passed only when all that was tried came out as it should", () => {
+    given(...up)
+      .when(recordProbe([shut]))
+      .then(probed(true));
+    given(...up)
+      .when(recordProbe([shut, leak]))
+      .then(probed(false));
+    given(...inspecting)
+      .when(recordProbe([shut]))
+      .then(probed(true));
+  });
+
+  it("is about the sandbox that is there, and no other", () => {
+    given(...up)
+      .when(recordProbe([shut], 2))
+      .thenRefused("probe_stale");
+    given(...restarting)
+      .when(recordProbe([shut]))
+      .thenRefused("probe_stale");
+    given(opened)
+      .when(recordProbe([shut]))
+      .thenRefused("probe_stale");
+  });
+
+  it("is made until one passed, once for each generation", () => {
+    const isLeft = (...events: PistisEvent[]) => isToBeProbed(events.reduce(evolve, initialState));
+    expect(isLeft(...creating)).to.equal(false);
+    expect(isLeft(...up)).to.equal(true);
+    expect(isLeft(...up, probed(false))).to.equal(true);
+    expect(isLeft(...up, probed(true))).to.equal(false);
+    expect(isLeft(...up, probed(true), stopped, needed("stopped"), restartRequested(), joined("b"))).to.equal(false);
+    const replaced = [...up, probed(true), missing, needed("absent"), createRequested("tsk_2", second)];
+    expect(isLeft(...replaced, joined("b", second))).to.equal(true);
+    expect(isLeft(...up, ended)).to.equal(false);
+  });
+
+  it("changes nothing once it has passed, whatever is reported again", () => {
+    given(...up, probed(true))
+      .when(recordProbe([leak]))
+      .thenNothing();
+    given(...up, probed(false))
+      .when(recordProbe([shut]))
+      .then(probed(true));
+  });
+
+  it("asks nothing of the provider when a turn waits for it", () => {
+    given(...up, probed(false), needed("unprobed"))
+      .when(answerNeed)
+      .thenNothing();
+  });
+});
 
 describe("a session's sandbox", () => {
   it("S60: keeps the network that it was made with; a new generation has what is set then", () => {

@@ -1,7 +1,9 @@
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { EgressFinding } from "#schemas/network/egress-finding.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { recordProbe } from "./decide-probe.ts";
 import { decideReport } from "./decide-report.ts";
 import { createRequested, deleteRequested, failedWith, requested } from "./requests.ts";
 import { type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
@@ -20,6 +22,13 @@ export type SandboxCommand =
       redelivered: boolean;
       report: Report;
     }>
+  | Readonly<{
+      type: "RecordProbe";
+      session: string;
+      generation: number;
+      findings: readonly EgressFinding[];
+      durationMs: number;
+    }>
   | Readonly<{ type: "DeleteSandbox"; session: string; taskId: string }>
   /** The time for request `openTaskId` is over. */
   | Readonly<{ type: "GiveUpRequest"; session: string; taskId: string; openTaskId: string; afterMs: number }>;
@@ -34,6 +43,8 @@ export function decide(state: SessionSandbox, command: SandboxCommand): Schedule
       return answerNeed(state, command);
     case "RecordReport":
       return decideReport(state, command);
+    case "RecordProbe":
+      return recordProbe(state, command);
     case "DeleteSandbox":
       return deleteSandbox(state, command);
     case "GiveUpRequest":

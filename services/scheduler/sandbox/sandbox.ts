@@ -32,6 +32,8 @@ export type SessionSandbox = Readonly<{
   boots: readonly string[];
   /** What this generation may reach, fixed when it was asked for. */
   network: SandboxNetwork;
+  /** The newest generation whose network was found to be as it should; 0: none was. */
+  probedGeneration: number;
   sandbox: Sandbox;
 }>;
 
@@ -41,6 +43,7 @@ export const initialState: SessionSandbox = {
   need: undefined,
   boots: [],
   network: NO_NETWORK,
+  probedGeneration: 0,
   sandbox: { status: "absent" },
 };
 
@@ -63,16 +66,25 @@ export function evolve(state: SessionSandbox, event: PistisEvent): SessionSandbo
       return { ...state, ended: true };
     case "SandboxNeeded":
       return { ...state, need: event.data.reason };
+    case "EgressProbed":
+      return probed(state, event.data);
     default:
       return isAboutSandbox(event) ? evolveSandbox(state, event) : state;
   }
 }
 
-function isAboutSandbox(event: PistisEvent): event is SchedulerEvent {
+type SandboxFact = Extract<SchedulerEvent, { type: `Sandbox${string}` }>;
+
+function isAboutSandbox(event: PistisEvent): event is SandboxFact {
   return event.type.startsWith("Sandbox");
 }
 
-function evolveSandbox(state: SessionSandbox, event: SchedulerEvent): SessionSandbox {
+function probed(state: SessionSandbox, { passed, generation }: EventOf<"EgressProbed">["data"]): SessionSandbox {
+  const need = state.need === "unprobed" ? undefined : state.need;
+  return { ...state, need, probedGeneration: passed ? generation : state.probedGeneration };
+}
+
+function evolveSandbox(state: SessionSandbox, event: SandboxFact): SessionSandbox {
   const identity = { sandboxId: event.data.sandboxId, generation: event.data.generation };
   const { sandbox } = state;
   switch (event.type) {
