@@ -31,6 +31,9 @@ export const variables = {
   PISTIS_PISTISD: text.optional().describe("folder of what npm run build:pistisd makes; this installation's without"),
   PISTIS_CONFIG: text.optional().describe("pistis.json; all defaults without"),
   PISTIS_BRAIN_NAME: z.string().min(1).max(100).optional().describe("shown to people; the host's name without"),
+  PISTIS_HEALTH_FILE: text
+    .optional()
+    .describe("a file whose age says that it serves: written every 5 s, gone when it does not"),
   PISTIS_LOG_LEVEL: z.enum(["debug", "info", "warn", "error"]).default("info").describe("debug, info, warn or error"),
 };
 

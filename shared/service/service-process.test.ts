@@ -1,6 +1,13 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect } from "chai";
 import { Refusal } from "#shared/errors/errors.ts";
 import { variables } from "./environment.ts";
+import { keepHealthFile } from "./health-file.ts";
+import { silentLog } from "./log.ts";
+import { Resources } from "./resources.ts";
 import { type Host, runService, type ServiceProcess, serviceProcess } from "./service-process.ts";
 
 const SEED = `SU${"A".repeat(56)}`;
@@ -59,6 +66,42 @@ describe("a service as a process", () => {
     expect(await exitCode).to.equal(0);
     expect(closed).to.deep.equal(["second", "first"]);
     expect(hearsSignals()).to.equal(false);
+  });
+
+  it("keeps a health file while it serves, and no other time", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "pistis-health-"));
+    try {
+      const file = join(folder, "healthy");
+      await writeFile(file, "of an earlier process");
+      const environment = { PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data", PISTIS_HEALTH_FILE: file };
+      const broken = process(environment);
+      expect(await runService(service(new Error("No luck")), broken.host)).to.equal(1);
+      expect(existsSync(file)).to.equal(false);
+      const { host, ready, signal } = process(environment);
+      const exitCode = runService(service(), host);
+      await ready;
+      expect(Date.now() - (await stat(file)).mtimeMs).to.be.lessThan(5_000);
+      signal();
+      expect(await exitCode).to.equal(0);
+      expect(existsSync(file)).to.equal(false);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+
+  it("writes its health file again and again", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "pistis-health-"));
+    const resources = new Resources();
+    try {
+      const file = join(folder, "healthy");
+      await keepHealthFile(file, silentLog, resources, 5);
+      const first = await readFile(file, "utf8");
+      const deadline = Date.now() + 5_000;
+      while ((await readFile(file, "utf8")) === first) expect(Date.now()).to.be.lessThan(deadline);
+    } finally {
+      await resources.close();
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   it("closes what it had opened when it cannot start, and says why and what next in one line each", async () => {

@@ -5,6 +5,7 @@ import { failureOf } from "#shared/errors/errors.ts";
 import { armStep } from "#shared/faults/arm.ts";
 import type { NatsUser } from "#shared/nats/keys.ts";
 import { readVariables, variableHelp, variables } from "./environment.ts";
+import { keepHealthFile, removeHealthFile } from "./health-file.ts";
 import { type Log, openLog } from "./log.ts";
 import { Resources } from "./resources.ts";
 
@@ -40,18 +41,24 @@ export function serviceProcess<Shape extends z.ZodRawShape>(definition: {
 }): ServiceProcess {
   const { name, about, natsUser, open } = definition;
   const command = `pistis ${definition.command ?? name}`;
-  const level = { PISTIS_LOG_LEVEL: variables.PISTIS_LOG_LEVEL };
+  const { PISTIS_LOG_LEVEL, PISTIS_HEALTH_FILE } = variables;
+  const common = { PISTIS_LOG_LEVEL, PISTIS_HEALTH_FILE };
   return {
     name,
     about,
     command,
     natsUser,
     variableNames: Object.keys(definition.variables),
-    help: variableHelp({ ...definition.variables, ...level }),
-    open: (environment, resources) => {
+    help: variableHelp({ ...definition.variables, ...common }),
+    open: async (environment, resources) => {
       const settings = readVariables(definition.variables, environment, command);
-      const { PISTIS_LOG_LEVEL } = readVariables(level, environment, command);
-      return open(settings, { environment, log: openLog(name, PISTIS_LOG_LEVEL), resources });
+      const host = readVariables(common, environment, command);
+      const log = openLog(name, host.PISTIS_LOG_LEVEL);
+      const healthFile = host.PISTIS_HEALTH_FILE;
+      if (healthFile !== undefined) await removeHealthFile(healthFile);
+      const opened = await open(settings, { environment, log, resources });
+      if (healthFile !== undefined) await keepHealthFile(healthFile, log, resources);
+      return opened;
     },
   };
 }
