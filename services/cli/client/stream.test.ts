@@ -17,10 +17,12 @@ function ledgerFrame(sequence: number): string {
 describe("an event stream", () => {
   let resources: Resources;
   const connections: (string | undefined)[] = [];
+  const paths: (string | undefined)[] = [];
 
   beforeEach(() => {
     resources = new Resources();
     connections.length = 0;
+    paths.length = 0;
   });
   afterEach(() => resources.close());
 
@@ -28,6 +30,7 @@ describe("an event stream", () => {
   async function serve(...answers: ((response: ServerResponse) => void)[]): Promise<Server> {
     const server = createServer((request: IncomingMessage, response) => {
       const answer = answers[connections.length];
+      paths.push(request.url);
       connections.push(request.headers["last-event-id"]?.toString());
       if (answer === undefined) response.writeHead(404).end("{}");
       else answer(response);
@@ -61,6 +64,20 @@ describe("an event stream", () => {
     }
     expect(seen).to.deep.equal([3, 5, 8, 9]);
     expect(connections).to.deep.equal(["2", "5", "8"]);
+  });
+
+  it("C134: begins with the last messages, and goes on after the newest that was seen", async () => {
+    const server = await serve(
+      (response) => stream(response).end(ledgerFrame(7) + ledgerFrame(9)),
+      (response) => stream(response).write(ledgerFrame(12)),
+    );
+    const seen: number[] = [];
+    for await (const item of followSession(server, "ses_1", { last: 2 }, AbortSignal.timeout(20_000))) {
+      if (item.kind === "ledger") seen.push(item.message.sequence);
+      if (seen.at(-1) === 12) break;
+    }
+    expect(seen).to.deep.equal([7, 9, 12]);
+    expect(paths).to.deep.equal(["/v1/sessions/ses_1/stream?last=2", "/v1/sessions/ses_1/stream?after=9"]);
   });
 
   it("tries again when the server is unavailable for a while, and stops when it is refused", async () => {

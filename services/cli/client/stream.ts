@@ -29,14 +29,20 @@ export type StreamItem =
 
 type ReceivedItem = Exclude<StreamItem, { kind: "reconnecting" }>;
 
-/** A session's ledger after `after`, then what comes, with live output between; ends when `signal` aborts. */
+/** After a sequence of the ledger (0: from the session's first message on), or with its last so many messages. */
+export type SessionStart = number | Readonly<{ last: number }>;
+
+/** A session's ledger from `start` on, then what comes, with live output between; ends when `signal` aborts. */
 export function followSession(
   server: Server,
   sessionId: string,
-  after: number,
+  start: SessionStart,
   signal: AbortSignal,
 ): AsyncGenerator<StreamItem> {
-  return follow(server, (cursor) => pathTo("stream", { sessionId }, { after: cursor }), after, signal);
+  const [after, last] = typeof start === "number" ? [start, undefined] : [undefined, start.last];
+  const pathAfter = (cursor: number | undefined) =>
+    pathTo("stream", { sessionId }, cursor === undefined ? { last } : { after: cursor });
+  return follow(server, pathAfter, after, signal);
 }
 
 /** The ledger of the whole install; without `after` only what comes. */

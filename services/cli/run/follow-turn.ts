@@ -3,7 +3,7 @@ import type { LedgerMessageView } from "#schemas/api/stream.ts";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { interruptTurn, type Server, withdrawMessage } from "../client/api.ts";
-import { followSession } from "../client/stream.ts";
+import { followSession, type SessionStart } from "../client/stream.ts";
 import type { Context } from "../context.ts";
 import { durationText } from "../terminal/quantities.ts";
 import { emptySummary, type Summary, summarize } from "./summary.ts";
@@ -18,9 +18,9 @@ export type TurnResult =
   /** The person left; the session goes on without them. */
   | { status: "left" };
 
-type Watched = Readonly<{ server: Server; session: string; messageId: string; after: number }>;
+type Watched = Readonly<{ server: Server; session: string; messageId: string; start: SessionStart }>;
 
-/** Prints all of the session after `after`, and resolves when the turn that the message went into is over. */
+/** Prints the session from `start` on, and resolves when the turn that the message went into is over. */
 export async function followTurn(context: Context, transcript: Transcript, watched: Watched): Promise<TurnResult> {
   const leaving = new AbortController();
   let stops = 0;
@@ -40,7 +40,7 @@ export async function followTurn(context: Context, transcript: Transcript, watch
 async function untilTurnEnds(transcript: Transcript, watched: Watched, signal: AbortSignal): Promise<TurnResult> {
   let turnId: string | undefined;
   let summary = emptySummary;
-  for await (const item of followSession(watched.server, watched.session, watched.after, signal)) {
+  for await (const item of followSession(watched.server, watched.session, watched.start, signal)) {
     if (item.kind === "live") transcript.live(item.message);
     if (item.kind === "reconnecting") transcript.note(`connection lost, again in ${durationText(item.afterMs)}`);
     if (item.kind !== "ledger") continue;

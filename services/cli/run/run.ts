@@ -78,7 +78,7 @@ async function watch(
 ): Promise<number> {
   const { terminal } = context;
   terminal.out(`${terminal.paint("dim", `session ${session}`)}\n`);
-  const result = await followTurn(context, newTranscript(terminal), { server, session, messageId, after: 0 });
+  const result = await followTurn(context, newTranscript(terminal), { server, session, messageId, start: 0 });
   if (end && result.status !== "left") {
     await endSession(server, session);
     terminal.out(terminal.paint("dim", "session ended, its sandbox is deleted\n"));
