@@ -14,6 +14,8 @@ export const relayPaths = {
   join: "/v1/join",
   /** WebSocket, the pass as bearer, header BOOT_ID_HEADER: the sandbox's leg. */
   connect: "/v1/connect",
+  /** Upgrade to EGRESS_PROTOCOL, the pass as bearer: the sandbox's own bytes to the egress service and back. */
+  egress: "/v1/egress",
   /** GET, admin key: answers `sandboxList`. */
   sandboxes: "/v1/sandboxes",
   /** DELETE, admin key: the sandbox's tokens and passes work no more, its socket is closed. */
@@ -23,6 +25,8 @@ export const relayPaths = {
 } as const;
 
 export const BOOT_ID_HEADER = "pistis-boot-id";
+/** After the upgrade the connection is one to a forward proxy (CONNECT and plain HTTP). */
+export const EGRESS_PROTOCOL = "pistis-egress";
 
 export const joinTokenRegistration = z.strictObject({
   sandboxId,

@@ -16,6 +16,11 @@ export type RelayLimits = Readonly<{
   unprovenConnectionsMax: number;
   badKeysPerMinuteMax: number;
   connectsPerMinuteMax: number;
+  /** Open connections of one sandbox to the egress service, and how many it may open in a minute. */
+  egressPerSandboxMax: number;
+  egressPerMinuteMax: number;
+  /** How long the egress service may take to take one. */
+  egressAnswerMs: number;
   /** Frames that a sandbox may still send to a channel that was just closed. */
   lateFramesMax: number;
   headerBytesMax: number;
@@ -35,6 +40,9 @@ export const relayLimits: RelayLimits = {
   unprovenConnectionsMax: 256,
   badKeysPerMinuteMax: 60,
   connectsPerMinuteMax: 60,
+  egressPerSandboxMax: 128,
+  egressPerMinuteMax: 3_000,
+  egressAnswerMs: 5_000,
   lateFramesMax: 10_000,
   headerBytesMax: 8 * 1024,
   bodyBytesMax: 4 * 1024,

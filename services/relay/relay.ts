@@ -7,6 +7,7 @@ import { Fatal } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
 import type { RunningService } from "#shared/service/service.ts";
+import { type EgressPipes, type EgressService, openEgressPipes } from "./egress/egress-pipes.ts";
 import { type Endpoints, openEndpoints, type RelayParts } from "./http/endpoints.ts";
 import { type JoinReport, openJoinReports } from "./join-reports.ts";
 import { checkLives, closeRooms, openRooms, type Rooms } from "./legs/rooms.ts";
@@ -22,6 +23,8 @@ export type RelayDependencies = Readonly<{
   /** `PISTIS_RELAY_KEY` */
   adminKey: string;
   stateFile: string;
+  /** The way out of sandboxes; without it there is none. */
+  egress?: EgressService;
   /** Called until it resolves, once for each start of pistisd in a sandbox (and again if that could not be noted). */
   reportJoined: (report: JoinReport) => Promise<void>;
   log: Log;
@@ -51,10 +54,11 @@ export async function startRelay(dependencies: RelayDependencies): Promise<Runni
       setInterval(() => checkLives(rooms), limits.pingMs),
       clearInterval,
     );
-    const parts: RelayParts = { adminKey, passes, rooms, reports, limits, now, log };
+    const egress = openEgressPipes({ egress: dependencies.egress, limits, log });
+    const parts: RelayParts = { adminKey, passes, rooms, egress, reports, limits, now, log };
     const tcp = newServer(openEndpoints(parts, "everything"), limits);
     const unix = newServer(openEndpoints(parts, "sandboxes-only"), limits);
-    resources.add("connections", [tcp, unix], (servers) => stop(servers, rooms));
+    resources.add("connections", [tcp, unix], (servers) => stop(servers, egress, rooms));
     await listen(tcp, { host, port });
     if (socketPath !== undefined) await listenUnix(unix, socketPath);
     const url = urlOf(tcp, host);
@@ -152,8 +156,9 @@ function urlOf(server: Server, host: string): string {
 }
 
 /** Takes no new connection, then says goodbye on those that are open. */
-async function stop(servers: Server[], rooms: Rooms): Promise<void> {
+async function stop(servers: Server[], egress: EgressPipes, rooms: Rooms): Promise<void> {
   const closed = servers.filter((server) => server.listening).map(closeServer);
+  egress.close();
   await closeRooms(rooms);
   await Promise.all(closed);
 }

@@ -1,14 +1,16 @@
 // The relay's endpoints as one table. A sandbox that reaches the relay through a Unix socket gets only
 // those that are open to sandboxes; the rest does not exist there, whatever key comes with the request.
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { z } from "zod";
 import { FRAME_BYTES_MAX, SUBPROTOCOL } from "#schemas/wire/frame.ts";
-import { BOOT_ID_HEADER, CloseCode, joinTokenRegistration } from "#schemas/wire/relay-http.ts";
+import { BOOT_ID_HEADER, CloseCode, EGRESS_PROTOCOL, joinTokenRegistration } from "#schemas/wire/relay-http.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import type { Log } from "#shared/service/log.ts";
+import type { EgressPipes } from "../egress/egress-pipes.ts";
 import type { JoinReports } from "../join-reports.ts";
 import {
   closeRoom,
@@ -28,6 +30,7 @@ export type RelayParts = Readonly<{
   adminKey: string;
   passes: Passes;
   rooms: Rooms;
+  egress: EgressPipes;
   reports: JoinReports;
   limits: RelayLimits;
   now: () => number;
@@ -38,6 +41,7 @@ type Desk = RelayParts & {
   isAdmin: (request: IncomingMessage) => boolean;
   mayFail: (source: string) => boolean;
   mayConnect: (sandboxId: string) => boolean;
+  mayEgress: (sandboxId: string) => boolean;
   sockets: WebSocketServer;
 };
 
@@ -50,6 +54,8 @@ type Route = Readonly<{
   by: "anyone" | "admin" | "sandbox";
   handle?: (desk: Desk, exchange: Exchange) => Promise<void> | void;
   upgrade?: (desk: Desk, upgrade: Upgrade) => void;
+  /** What it upgrades to, if not to a WebSocket. */
+  protocol?: typeof EGRESS_PROTOCOL;
 }>;
 
 const routes: readonly Route[] = [
@@ -57,6 +63,7 @@ const routes: readonly Route[] = [
   { method: "POST", path: /^\/v1\/join-tokens$/, by: "admin", handle: registerToken },
   { method: "POST", path: /^\/v1\/join$/, by: "sandbox", handle: join },
   { method: "GET", path: /^\/v1\/connect$/, by: "sandbox", upgrade: connect },
+  { method: "GET", path: /^\/v1\/egress$/, by: "sandbox", upgrade: egress, protocol: EGRESS_PROTOCOL },
   { method: "GET", path: /^\/v1\/sandboxes$/, by: "admin", handle: listSandboxes },
   { method: "DELETE", path: /^\/v1\/sandboxes\/(sbx_[0-9a-z]{1,64})$/, by: "admin", handle: deleteSandbox },
   { method: "GET", path: /^\/v1\/sandboxes\/(sbx_[0-9a-z]{1,64})\/attach$/, by: "admin", upgrade: attach },
@@ -83,6 +90,7 @@ export function openEndpoints(parts: RelayParts, offer: "everything" | "sandboxe
     isAdmin: keyCheck(parts.adminKey),
     mayFail: perMinute(parts.limits.badKeysPerMinuteMax, parts.now),
     mayConnect: perMinute(parts.limits.connectsPerMinuteMax, parts.now),
+    mayEgress: perMinute(parts.limits.egressPerMinuteMax, parts.now),
     sockets,
   };
   const offered = routes.filter((route) => offer === "everything" || route.by !== "admin");
@@ -113,11 +121,18 @@ async function answerRequest(desk: Desk, offered: readonly Route[], exchange: Om
 
 function answerUpgrade(desk: Desk, offered: readonly Route[], upgrade: Omit<Upgrade, "id">): void {
   const { route, id } = find(desk, offered, upgrade.request);
-  const protocols = (upgrade.request.headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
-  if (route.upgrade === undefined || !protocols.includes(SUBPROTOCOL)) {
-    throw new HttpError(400, { code: "bad_request", message: `Here is no WebSocket of protocol ${SUBPROTOCOL}` });
+  const wanted = route.protocol ?? SUBPROTOCOL;
+  if (route.upgrade === undefined || !asksFor(upgrade.request, wanted)) {
+    throw new HttpError(400, { code: "bad_request", message: `Here is no upgrade to ${wanted}` });
   }
   route.upgrade(desk, { ...upgrade, id });
+}
+
+/** The egress protocol is asked for by name, any other as the subprotocol of a WebSocket. */
+function asksFor({ headers }: IncomingMessage, protocol: string): boolean {
+  if (protocol === EGRESS_PROTOCOL) return headers.upgrade?.toLowerCase() === protocol;
+  const offered = (headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
+  return headers.upgrade?.toLowerCase() === "websocket" && offered.includes(protocol);
 }
 
 /** The route of a request that may use it. Who shows no valid key does not learn which paths exist. */
@@ -176,7 +191,7 @@ async function registerToken({ passes, limits }: Desk, { request, response }: Ex
   answer(response, 204);
 }
 
-async function join({ passes, rooms, log }: Desk, { request, response }: Exchange): Promise<void> {
+async function join({ passes, rooms, egress: pipes, log }: Desk, { request, response }: Exchange): Promise<void> {
   step("relay.join.burning");
   const { sandboxId, pass, generation } = await passes.trade(bearerOf(request) ?? "").catch((error: unknown) => {
     throw error instanceof Refusal
@@ -185,6 +200,7 @@ async function join({ passes, rooms, log }: Desk, { request, response }: Exchang
   });
   step("relay.join.burnt");
   expelSandbox(rooms, sandboxId, CloseCode.replaced);
+  pipes.cut(sandboxId);
   log.info({ sandboxId, generation }, "A sandbox traded its join token for a pass");
   answer(response, 200, { sandboxId, pass });
 }
@@ -197,10 +213,11 @@ function listSandboxes({ passes, rooms }: Desk, { response }: Exchange): void {
   answer(response, 200, { sandboxes });
 }
 
-async function deleteSandbox({ passes, rooms, log }: Desk, { response, id }: Exchange): Promise<void> {
+async function deleteSandbox({ passes, rooms, egress: pipes, log }: Desk, { response, id }: Exchange): Promise<void> {
   step("relay.passes.revoking");
   const revoked = passes.revoke(id);
   closeRoom(rooms, id);
+  pipes.cut(id);
   await revoked;
   step("relay.passes.revoked");
   log.info({ sandboxId: id }, "A sandbox's tokens and pass were revoked");
@@ -223,6 +240,14 @@ function connect(desk: Desk, { request, socket, head }: Upgrade): void {
       desk.reports.tell({ kind: "joined", sandboxId, generation, bootId: bootId.data });
     }
   });
+}
+
+function egress(desk: Desk, { request, socket, head }: Upgrade): void {
+  const sandbox = desk.passes.holderOf(bearerOf(request) ?? "");
+  if (sandbox?.pass == null || !(socket instanceof Socket)) throw unauthorized();
+  const { sandboxId, pass } = sandbox;
+  if (!desk.mayEgress(sandboxId)) throw tooMany();
+  desk.egress.open({ socket, head, sandboxId, generation: pass.generation });
 }
 
 function attach(desk: Desk, { request, socket, head, id }: Upgrade): void {
