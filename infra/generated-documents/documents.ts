@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { pistisConfig } from "#schemas/config/pistis-config.ts";
 import { asyncapiDocument } from "./asyncapi.ts";
+import { composeNatsConfig } from "./compose-nats-config.ts";
 import { openapiDocument } from "./openapi.ts";
 
 /** The text of each file. `version` is the package's. */
@@ -9,6 +10,7 @@ export function generatedDocuments(version: string): { [file: string]: string } 
   return {
     "openapi.json": textOf(openapiDocument(version)),
     "asyncapi.json": textOf(asyncapiDocument(version)),
+    "../../infra/compose/nats-server.conf": composeNatsConfig(),
     "pistis.schema.json": textOf({ title: "pistis.json", ...z.toJSONSchema(pistisConfig, { io: "input" }) }),
   };
 }

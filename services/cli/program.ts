@@ -1,4 +1,6 @@
 import { Command } from "commander";
+import { addComposeEnv } from "./compose/compose-env.ts";
+import { addPrepare } from "./compose/prepare.ts";
 import type { Context } from "./context.ts";
 import { addDev } from "./dev/dev.ts";
 import { addDoctor } from "./doctor/doctor.ts";
@@ -50,6 +52,8 @@ export function newProgram(context: Context, version: string, finish: (exitCode:
   addProjections(program, context, finish);
   addNatsConfig(program, context);
   addSetup(program, context);
+  addComposeEnv(program, context);
+  addPrepare(program, context);
   addServices(program, context, finish);
   for (const command of program.commands)
     command.copyInheritedSettings(program).option("--verbose", "with an error: its whole story");

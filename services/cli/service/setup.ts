@@ -94,7 +94,7 @@ function relayUrlIn({ relay }: PistisConfig): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${relay.port}`;
 }
 
-async function migrateAt(url: string): Promise<void> {
+export async function migrateAt(url: string): Promise<void> {
   const database = await openReachableDatabase(url);
   try {
     await migrate(database);

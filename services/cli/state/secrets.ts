@@ -48,7 +48,7 @@ export async function readAdminToken(folder: StateFolder): Promise<string | unde
   return text === undefined ? undefined : parsed(z.looseObject({ adminToken: secret }), text, folder).adminToken;
 }
 
-function newSecrets(): Secrets {
+export function newSecrets(): Secrets {
   return {
     version: 1,
     installId: randomUUID(),
