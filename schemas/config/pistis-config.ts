@@ -61,7 +61,7 @@ export const pistisConfig = z.strictObject({
     .prefault({}),
   sandboxes: z
     .strictObject({
-      provider: z.enum(["local"]).default("local"),
+      provider: z.enum(["local", "docker"]).default("local"),
       image: z.string().max(500).optional().describe("What Docker sandboxes are made of; it is never pulled by Pistis"),
       memoryMiB: z.number().int().min(64).default(4_096),
       cpuCores: z.number().min(0.1).default(2),

@@ -6,16 +6,14 @@ import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { PISTISD_FOLDER } from "./pistisd-folder.ts";
 import { startProvider } from "./provider-service.ts";
-import { openProvider, type ProviderName } from "./registry.ts";
+import { type OwnSetting, openProvider } from "./registry.ts";
 
 export type ProviderParts = Readonly<{
-  kind: ProviderName;
+  own: OwnSetting;
   config: Pick<PistisConfig, "sandboxes">;
   nats: NatsAccess;
   installId: string;
   relaySocketPath: string;
-  /** Holds the sandboxes' disks. */
-  folder: string;
   /** The one of this installation when absent. */
   pistisdFolder?: string | undefined;
   log: Log;
@@ -23,14 +21,14 @@ export type ProviderParts = Readonly<{
 
 /** Closed with `resources`. */
 export async function openProviderService(parts: ProviderParts, resources: Resources): Promise<void> {
-  const { kind, config, installId, relaySocketPath, folder, pistisdFolder = PISTISD_FOLDER, log } = parts;
-  const user = `provider-${kind}` as const;
+  const { own, config, installId, relaySocketPath, pistisdFolder = PISTISD_FOLDER, log } = parts;
+  const user = `provider-${own.kind}` as const;
   const nats = await openNats(parts.nats, user, resources);
   const { sandboxes } = config;
-  const setting = { stateDir: folder, installId, relaySocketPath, pistisdFolder, sandboxes, log };
+  const setting = { ...own, installId, relaySocketPath, pistisdFolder, sandboxes, log };
   const service = await startProvider({
-    provider: await openProvider(kind, setting),
-    tasks: openTaskReceiver({ nats, provider: kind, log }),
+    provider: await openProvider(setting),
+    tasks: openTaskReceiver({ nats, provider: own.kind, log }),
     reports: openReportSender({ nats, reporter: user }),
     log,
   });

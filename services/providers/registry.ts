@@ -1,26 +1,43 @@
-// Every provider there is. A new one is a folder beside this file and a row in the table.
+// Every provider there is. A new one is a folder beside this file and a case below.
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { Log } from "#shared/service/log.ts";
 import { openLocalProvider } from "./local/local-provider.ts";
 import type { SandboxProvider } from "./provider.ts";
 
-export type ProviderSetting = Readonly<{
-  /** Only this provider uses it. */
-  stateDir: string;
-  installId: string;
-  relaySocketPath: string;
-  pistisdFolder: string;
-  sandboxes: PistisConfig["sandboxes"];
-  log: Log;
-}>;
-
 export type ProviderName = PistisConfig["sandboxes"]["provider"];
 
-const providers: Readonly<Record<ProviderName, (setting: ProviderSetting) => Promise<SandboxProvider>>> = {
-  local: ({ sandboxes, ...setting }) => openLocalProvider({ ...setting, readOnly: sandboxes.local.readOnly }),
-};
+/** What each kind has of its own. */
+export type OwnSetting =
+  | Readonly<{
+      kind: "local";
+      /** Holds the sandboxes' disks. */
+      stateDir: string;
+    }>
+  | Readonly<{
+      kind: "docker";
+      /** Its sandboxes could outlive this process: they are stopped with it. */
+      stopAtClose: boolean;
+    }>;
 
-/** Throws a Refusal with the next step where this machine cannot run the provider. */
-export function openProvider(name: ProviderName, setting: ProviderSetting): Promise<SandboxProvider> {
-  return providers[name](setting);
+export type ProviderSetting = OwnSetting &
+  Readonly<{
+    installId: string;
+    relaySocketPath: string;
+    pistisdFolder: string;
+    sandboxes: PistisConfig["sandboxes"];
+    log: Log;
+  }>;
+
+/** Throws a Refusal or a Retryable with the next step where this machine cannot run the provider. */
+export async function openProvider({ sandboxes, ...setting }: ProviderSetting): Promise<SandboxProvider> {
+  switch (setting.kind) {
+    case "local":
+      return openLocalProvider({ ...setting, readOnly: sandboxes.local.readOnly });
+    case "docker": {
+      const { image, docker } = sandboxes;
+      // Its client takes half a second to load.
+      const { openDockerProvider } = await import("./docker/docker-provider.ts");
+      return openDockerProvider({ ...setting, image, docker });
+    }
+  }
 }

@@ -57,7 +57,7 @@ describe("pistis.json", () => {
       [{ server: { port: 70_000 } }, "server.port: found 70000, allowed is a whole number from 0 to 65535"],
       [{ sandboxes: { cpuCores: 0 } }, "sandboxes.cpuCores: found 0, allowed is a number from 0.1"],
       [{ recovery: { reattach: "yes" } }, 'recovery.reattach: found "yes", allowed is true or false'],
-      [{ sandboxes: { provider: "docker" } }, 'sandboxes.provider: found "docker", allowed is "local"'],
+      [{ sandboxes: { provider: "bare" } }, 'sandboxes.provider: found "bare", allowed is one of "local", "docker"'],
       [{ limits: { stepsPerTurnMax: 0 } }, "limits.stepsPerTurnMax: found 0, allowed is a whole number above 0"],
       [{ models: { a: { api: "x" } } }, 'models.a.api: found "x", allowed is one of "anthropic", "openai"'],
       [{ models: { a: {} } }, 'models.a.api: found nothing, allowed is one of "anthropic", "openai"'],

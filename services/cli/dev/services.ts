@@ -44,8 +44,9 @@ export async function startServices(parts: ServiceParts, steps: Steps, resources
   });
   const relay = { url, key: parts.relayKey };
   await steps.run("provider local", () => {
-    const own = { kind: "local" as const, installId: secrets.installId, relaySocketPath, folder: sandboxes };
-    return openProviderService({ ...named("provider-local", "provider-local"), ...own }, resources);
+    const own = { kind: "local", stateDir: sandboxes } as const;
+    const about = { own, installId: secrets.installId, relaySocketPath };
+    return openProviderService({ ...named("provider-local", "provider-local"), ...about }, resources);
   });
   await steps.run("scheduler", () => {
     const own = { ...stored, relay, edgeNats: nats("edge-scheduler") };
