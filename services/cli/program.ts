@@ -9,6 +9,7 @@ import { addLedger } from "./ledger/ledger.ts";
 import { addNatsConfig } from "./nats-config/nats-config.ts";
 import { addProjections } from "./projections/projections.ts";
 import { addRun } from "./run/run.ts";
+import { addDockerFirewall } from "./service/docker-firewall.ts";
 import { addServices } from "./service/service.ts";
 import { addSetup } from "./service/setup.ts";
 import { addAttach } from "./sessions/attach.ts";
@@ -54,6 +55,7 @@ export function newProgram(context: Context, version: string, finish: (exitCode:
   addSetup(program, context);
   addComposeEnv(program, context);
   addPrepare(program, context);
+  addDockerFirewall(program, context, finish);
   addServices(program, context, finish);
   for (const command of program.commands)
     command.copyInheritedSettings(program).option("--verbose", "with an error: its whole story");

@@ -9,13 +9,15 @@ import { readIfThere, type StateFolder, writePrivateFile } from "./state-folder.
 
 const secret = z.string().min(20).max(500);
 
+const installId = z
+  .string()
+  .min(8)
+  .max(100)
+  .describe("No secret: marks what belongs to this install, such as its sandboxes");
+
 const secretsFile = z.strictObject({
   version: z.literal(1),
-  installId: z
-    .string()
-    .min(8)
-    .max(100)
-    .describe("No secret: marks what belongs to this install, such as its sandboxes"),
+  installId,
   adminToken: secret.describe("Opens the HTTP API"),
   relayKey: secret.describe("PISTIS_RELAY_KEY"),
   egressKey: secret.describe("PISTIS_EGRESS_KEY"),
@@ -48,7 +50,13 @@ export async function readAdminToken(folder: StateFolder): Promise<string | unde
   return text === undefined ? undefined : parsed(z.looseObject({ adminToken: secret }), text, folder).adminToken;
 }
 
-export function newSecrets(): Secrets {
+export /** Of an install that was started before; `undefined` when there is none. */
+export async function readInstallId(folder: StateFolder): Promise<string | undefined> {
+  const text = await readIfThere(folder.secrets);
+  return text === undefined ? undefined : parsed(z.looseObject({ installId }), text, folder).installId;
+}
+
+function newSecrets(): Secrets {
   return {
     version: 1,
     installId: randomUUID(),
