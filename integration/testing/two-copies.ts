@@ -29,6 +29,8 @@ export type TwoCopies = Readonly<{
   mirror: Mirror;
   blobs: Blobs;
   connect: (user: NatsUser) => Promise<NatsConnection>;
+  /** A connection that stays open while the server is stopped, and finds it again. */
+  connectForGood: (user: NatsUser) => Promise<NatsConnection>;
   /** For the writer gateway. */
   ledger: () => Promise<Ledger>;
   /** Runs the projector until the mirror has come to the ledger's end. */
@@ -48,15 +50,19 @@ export async function openTwoCopies(): Promise<TwoCopies> {
     rm(folder, { recursive: true, force: true }),
   );
   const keys = newNatsKeys();
-  const start = () => startNatsServer({ stateDir, keys, shards: SHARDS, log: silentLog });
+  const start = (port?: number) =>
+    startNatsServer({ stateDir, keys, shards: SHARDS, log: silentLog, ...(port === undefined ? {} : { port }) });
   let server: NatsServer = await start();
   resources.add("nats-server", undefined, () => server.close());
   const open = new Set<NatsConnection>();
+  const dial = (user: NatsUser) => connectNats({ url: server.url, user, seed: keys[user].seed, name: `test ${user}` });
   const connect = async (user: NatsUser) => {
-    const connection = await connectNats({ url: server.url, user, seed: keys[user].seed, name: `test ${user}` });
+    const connection = await dial(user);
     open.add(connection);
     return connection;
   };
+  const connectForGood = async (user: NatsUser) =>
+    resources.add(`connection of ${user}`, await dial(user), (connection) => connection.close());
   const disconnect = async () => {
     await Promise.all([...open].map((connection) => connection.close()));
     open.clear();
@@ -74,7 +80,7 @@ export async function openTwoCopies(): Promise<TwoCopies> {
     await disconnect();
     await server.close();
     await change(store);
-    server = await start();
+    server = await start(Number(new URL(server.url).port));
     await prepare();
   };
   const aside = (name: string) => join(stateDir, `kept-${name}`);
@@ -85,6 +91,7 @@ export async function openTwoCopies(): Promise<TwoCopies> {
     mirror: mirrorReader(database),
     blobs,
     connect,
+    connectForGood,
     ledger: async () => openLedger({ nats: await connect("gateway"), writer: "gateway", shards: SHARDS, blobs }),
     project: async () => project(await connect("projector"), database, blobs),
     whileStopped,

@@ -10,6 +10,7 @@ import { connectNats, type NatsConnection } from "./connection.ts";
 import type { NatsUser } from "./keys.ts";
 import { openLedgerFeed } from "./ledger/jetstream-feed.ts";
 import { openLedger } from "./ledger/jetstream-ledger.ts";
+import { openLossGuard } from "./ledger/loss-guard.ts";
 import { requireWhole, standingOf } from "./ledger/standing.ts";
 import { requireLedger } from "./setup.ts";
 
@@ -30,7 +31,8 @@ export async function openNats(
 /**
  * The ledger for one writer and the feed that it reacts to and follows, on one connection. Throws Refusals
  * `ledger_missing` and `ledger_shards_fixed` where set-up was not here, or for another number of shards;
- * `ledger_behind_mirror` and `ledger_diverged` when the ledger has lost what PostgreSQL still has.
+ * `ledger_behind_mirror` and `ledger_diverged` when the ledger has lost what PostgreSQL still has. When it loses that
+ * later, appends throw Retryables of these codes.
  */
 export async function openLedgerAndFeed(options: {
   nats: NatsConnection;
@@ -46,7 +48,7 @@ export async function openLedgerAndFeed(options: {
   await requireLedger(options.nats, options.shards);
   await requireWholeLedger(options);
   const shared = { ...options, recent: options.recent ?? new RecentMessages() };
-  return { ledger: openLedger(shared), feed: openLedgerFeed(shared) };
+  return { ledger: openLedger({ ...shared, lossGuard: openLossGuard(options) }), feed: openLedgerFeed(shared) };
 }
 
 /** Whoever appends asks this first: what is written after a loss takes the place of what could be put back. */

@@ -12,6 +12,7 @@ import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { breakAfter } from "#shared/ledger/verify.ts";
 import { type Log, silentLog } from "#shared/service/log.ts";
 import { dispensableMirror } from "./dispensable-mirror.ts";
+import type { LossGuard } from "./loss-guard.ts";
 import { publish } from "./publish.ts";
 import { scanLedger } from "./scan.ts";
 import { nextMessage } from "./stream-reader.ts";
@@ -26,6 +27,8 @@ export type LedgerOptions = Readonly<{
   mirror?: MirrorReader;
   /** How long an append goes on without an answer of the server. */
   patienceMs?: number | undefined;
+  /** Asked before anything is sent. */
+  lossGuard?: LossGuard;
   /** Shared by all who read the ledger in this process. */
   recent?: RecentMessages | undefined;
   log?: Log;
@@ -46,11 +49,11 @@ export function openLedger(options: LedgerOptions): Ledger {
 }
 
 async function append(options: LedgerOptions, request: Append): Promise<LedgerMessage> {
-  const { nats, writer, shards, blobs, recent, patienceMs = PATIENCE_MS } = options;
+  const { nats, writer, shards, blobs, recent, lossGuard, patienceMs = PATIENCE_MS } = options;
   const message = await encodeMessage(writer, request, blobs);
   const subject = ledgerSubject(request.session, shards);
   const publication = { subject, expectedSequence: request.expected.sequence, message };
-  const stored = { ...message, sequence: await publish(nats, publication, patienceMs) };
+  const stored = { ...message, sequence: await publish(nats, publication, { patienceMs, lossGuard }) };
   recent?.keepAppended(subject, stored);
   return stored;
 }

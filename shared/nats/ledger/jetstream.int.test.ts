@@ -57,10 +57,10 @@ describe("JetStream ledger", () => {
   it("finds its own message after a lost acknowledgement, also when others have written since", async () => {
     const message = await encode(NEW_SESSION, "mine");
     const publication = { subject: subjectOf(session), expectedSequence: 0, message };
-    const first = await publish(nats, publication, 5_000);
-    expect(await publish(nats, publication, 5_000)).to.equal(first);
+    const first = await publish(nats, publication, { patienceMs: 5_000 });
+    expect(await publish(nats, publication, { patienceMs: 5_000 })).to.equal(first);
     await gateway.append(session, { sequence: first, hash: message.hash }, [posted("another")], causeOf(session));
-    expect(await publish(nats, publication, 5_000)).to.equal(first);
+    expect(await publish(nats, publication, { patienceMs: 5_000 })).to.equal(first);
     expect((await gateway.read(session)).messages).to.have.length(2);
   });
 

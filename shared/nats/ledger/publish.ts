@@ -8,6 +8,7 @@ import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
 import { Fatal } from "#shared/errors/errors.ts";
 import { type EncodedMessage, eventTypes } from "#shared/ledger/codec.ts";
 import { VersionConflict } from "#shared/ledger/ledger.ts";
+import type { LossGuard } from "./loss-guard.ts";
 import { nextMessage, unavailable } from "./stream-reader.ts";
 
 const ACK_MS = 2_000;
@@ -28,15 +29,21 @@ type Acknowledgement = z.output<typeof acknowledgement>;
 export type Publication = Readonly<{ subject: string; expectedSequence: number; message: EncodedMessage }>;
 
 /**
- * The stream sequence of the stored message. Sends it again for as long as `patienceMs`. Throws VersionConflict; a Retryable `ledger_unavailable`, after which the
- * message may or may not be stored (read before deciding again); a Fatal `ledger_refused`.
+ * The stream sequence of the stored message. Sends it again for as long as `patienceMs`. Throws VersionConflict; a
+ * Retryable `ledger_unavailable`, after which the message may or may not be stored (read before deciding again); a Fatal
+ * `ledger_refused`; what the guard throws.
  */
-export async function publish(nats: NatsConnection, publication: Publication, patienceMs: number): Promise<number> {
+export async function publish(
+  nats: NatsConnection,
+  publication: Publication,
+  { patienceMs, lossGuard }: Readonly<{ patienceMs: number; lossGuard?: LossGuard | undefined }>,
+): Promise<number> {
   const { message } = publication;
   const options = { headers: headersOf(publication), timeout: ACK_MS };
   const deadline = performance.now() + patienceMs;
   for (;;) {
     const isLast = () => performance.now() + ACK_MS > deadline;
+    await lossGuard?.mayAppend(deadline - performance.now());
     const answer = await send(nats, publication.subject, message.bytes, options);
     if (answer instanceof NatsError) {
       if (isLast()) throw unavailable(`No answer to the append of ${message.id}: ${answer.message}`, answer);

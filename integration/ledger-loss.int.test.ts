@@ -1,0 +1,70 @@
+// A nats-server that comes back without its tail while services run: they find out as soon as it is there again, and
+// write nothing until it is repaired.
+import { expect } from "chai";
+import { newId } from "#shared/ids/ids.ts";
+import { type Ledger, NEW_SESSION } from "#shared/ledger/ledger.ts";
+import { openLedgerAndFeed } from "#shared/nats/access.ts";
+import { planRepair, repairLedger } from "#shared/nats/ledger/repair.ts";
+import { silentLog } from "#shared/service/log.ts";
+import { appendMany, causeOf, failureFrom, lastOf, posted, versionOf } from "#shared/testing/messages.ts";
+import { openTwoCopies, type TwoCopies } from "./testing/two-copies.ts";
+
+describe("a running service whose ledger loses its tail", function () {
+  this.timeout(60_000);
+  let copies: TwoCopies;
+  beforeEach(async () => {
+    copies = await openTwoCopies();
+  });
+  afterEach(() => copies.close());
+
+  async function runningLedger(): Promise<Ledger> {
+    const { shards, blobs, mirror } = copies;
+    const nats = await copies.connectForGood("gateway");
+    return (await openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror, log: silentLog })).ledger;
+  }
+
+  async function repair(): Promise<void> {
+    const { shards, blobs, mirror } = copies;
+    const parts = { nats: await copies.connect("setup"), shards, blobs, mirror };
+    const plan = await planRepair(parts);
+    if (plan !== undefined) await repairLedger(parts, plan, () => undefined);
+  }
+
+  const append = (ledger: Ledger, session: string) =>
+    ledger.append(session, NEW_SESSION, [posted("new")], causeOf(session));
+
+  it("C138: appends nothing after the loss, says why, and goes on after the repair", async () => {
+    const ledger = await runningLedger();
+    const session = newId("session");
+    const first = await appendMany(ledger, session, 3);
+    await copies.keep("old");
+    const last = lastOf(await appendMany(ledger, session, 3, lastOf(first)));
+    await copies.project();
+    await copies.rollBack("old");
+    // A new session expects nothing: the server itself would take it, in the place of what was lost.
+    const failure = await failureFrom(() => append(ledger, newId("session")));
+    expect(failure).to.include({ code: "ledger_behind_mirror" });
+    expect(failure).to.have.property("next").that.contains("pistis ledger repair");
+    await repair();
+    for (;;) {
+      const again = await failureFrom(() => append(ledger, newId("session")));
+      if (again === undefined) break;
+      expect(again).to.include({ code: "ledger_behind_mirror" });
+      await new Promise(setImmediate);
+    }
+    const next = await ledger.append(session, versionOf(last), [posted("on")], causeOf(session));
+    expect(next.prev).to.equal(last.hash);
+  });
+
+  it("goes on at once when the server comes back with all that it had", async () => {
+    const ledger = await runningLedger();
+    const session = newId("session");
+    const [message] = await appendMany(ledger, session, 1);
+    await copies.project();
+    await copies.whileStopped(async () => undefined);
+    if (message === undefined) throw new Error("Nothing was appended");
+    expect(await ledger.append(session, versionOf(message), [posted("on")], causeOf(session))).to.include({
+      prev: message.hash,
+    });
+  });
+});
