@@ -42,8 +42,10 @@ export const postMessage = z
   .meta({ id: "PostMessage" });
 
 export const sandboxState = z
-  .enum(["absent", "starting", "running", "stopped", "missing", "failed", "destroyed"])
-  .describe("running: pistisd in it has joined");
+  .enum(["absent", "starting", "running", "exposed", "stopped", "missing", "failed", "destroyed"])
+  .describe(
+    "running: pistisd in it has joined; exposed: its network is not closed as it should be, nothing is run in it",
+  );
 
 export const sessionStatus = z
   .enum(["idle", "running", "ending", "ended"])

@@ -73,11 +73,29 @@ describe("the publisher", () => {
   });
   const joined = (bootId: string): PistisEvent => ({ type: "SandboxJoined", data: { ...about, bootId } });
 
+  const probed = (passed = true): PistisEvent => {
+    const findings = [{ target: "a host", expected: "closed" as const, outcome: "answered" as const, ok: passed }];
+    return { type: "EgressProbed", data: { ...about, passed, findings, durationMs: 1 } };
+  };
+
+  it("C117: shows nothing to a sandbox whose network was not found closed", async () => {
+    const head = commit(source, { "a.txt": "a\n" });
+    const service = await start();
+    await append("gateway", created(source));
+    await append("scheduler", joined("boot1"));
+    await append("scheduler", probed(false));
+    await service.close();
+    expect(sandbox.commands).to.deep.equal([]);
+    await start();
+    await append("scheduler", probed());
+    expect(await outcome()).to.have.nested.property("data.commit", head);
+  });
+
   it("S53: copies the repository in when the sandbox joins, and tells how far it is", async () => {
     const head = commit(source, { "a.txt": "a\n" });
     await start();
     await append("gateway", created(source));
-    await append("scheduler", joined("boot1"));
+    await append("scheduler", joined("boot1"), probed());
     expect(await outcome())
       .to.deep.include({ type: "RepositoryCopied" })
       .with.nested.property("data.commit", head);
@@ -97,7 +115,7 @@ describe("the publisher", () => {
     });
     const closing = reached.then(() => first.close());
     await append("gateway", created(source));
-    await append("scheduler", joined("boot1"));
+    await append("scheduler", joined("boot1"), probed());
     await closing;
     expect((await ledger.open("publisher").read(session)).messages.map(({ writer }) => writer)).to.not.include(
       "publisher",
@@ -110,7 +128,7 @@ describe("the publisher", () => {
   it("records a failure with its next step, and tries again when a turn starts", async () => {
     await start();
     await append("gateway", created(join(temp.path, "later")));
-    await append("scheduler", joined("boot1"));
+    await append("scheduler", joined("boot1"), probed());
     const failed = await outcome();
     expect(failed).to.have.nested.property("data.failure.code", "repository_not_found");
     expect(failed).to.have.nested.property("data.failure.next");
@@ -127,7 +145,7 @@ describe("the publisher", () => {
     commit(source, { "a.txt": "a\n" });
     const service = await start();
     await append("gateway", created(source));
-    await append("scheduler", joined("boot1"));
+    await append("scheduler", joined("boot1"), probed());
     await outcome();
     const commands = sandbox.commands.length;
     await append("scheduler", joined("boot2"));
@@ -152,7 +170,7 @@ describe("the publisher", () => {
     const started: PistisEvent = { type: "TurnStarted", data: turn };
     await ledger.open("brain").append(other, versionOf(lastOf([first])), [started], causeOf(other));
     await append("gateway", created(source));
-    await append("scheduler", joined("boot1"));
+    await append("scheduler", joined("boot1"), probed());
     await outcome();
     expect(new Set(reads)).to.deep.equal(new Set([session]));
   });
@@ -162,7 +180,7 @@ describe("the publisher", () => {
     sandbox.before.call = () => lost();
     await start();
     await append("gateway", created(source));
-    await append("scheduler", joined("boot1"));
+    await append("scheduler", joined("boot1"), probed());
     expect(await outcome()).to.have.nested.property("data.failure.code", "sandbox_lost");
   });
 });

@@ -72,7 +72,7 @@ export const startPublisher: Start<PublisherDependencies> = async (dependencies)
 /** Sessions with something to copy, or about which too little is known to rule it out. */
 function wantedBy(folds: RepositoryFolds, messages: readonly LedgerMessage[]): Set<string> {
   const isCause = ({ events }: LedgerMessage) =>
-    events.some(({ type }) => type === "SandboxJoined" || type === "TurnStarted");
+    events.some(({ type }) => type === "SandboxJoined" || type === "EgressProbed" || type === "TurnStarted");
   const wanting = messages.filter((message) => {
     const status = folds.at(message)?.status ?? "wanted";
     return status === "wanted" && isCause(message);

@@ -123,6 +123,16 @@ describe("a session's overview", () => {
     expect(given(created, asked, made, joined, stopped).sandbox.state).to.equal("stopped");
   });
 
+  it("C117: says that a sandbox's network is open, until a probe of it passed", () => {
+    const joined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "b" } };
+    const probed = (passed: boolean): PistisEvent => {
+      const findings = [{ target: "a host", expected: "closed" as const, outcome: "answered" as const, ok: passed }];
+      return { type: "EgressProbed", data: { ...sandbox, passed, findings, durationMs: 5 } };
+    };
+    expect(given(created, joined, probed(false)).sandbox).to.deep.equal({ state: "exposed", ...sandbox });
+    expect(given(created, joined, probed(false), probed(true)).sandbox.state).to.equal("running");
+  });
+
   it("holds no text that PostgreSQL refuses", () => {
     const odd: PistisEvent = { type: "SessionCreated", data: { title: "a\0b\ud800", model: "m", provider: "local" } };
     const session = given(odd, posted("msg_1", `${"x".repeat(499)}\u{1F600}\0`));

@@ -137,6 +137,8 @@ function sandboxChange(event: PistisEvent): Partial<SessionDetail> {
       return sandboxNow("starting", event.data);
     case "SandboxJoined":
       return sandboxNow("running", event.data);
+    case "EgressProbed":
+      return sandboxNow(event.data.passed ? "running" : "exposed", event.data);
     case "SandboxStopped":
       return sandboxNow("stopped", event.data);
     case "SandboxMissing":

@@ -16,7 +16,7 @@ const startedTurn = (epoch: number, ...messageIds: string[]): BrainEvent => ({
   type: "TurnStarted",
   data: { turnId, epoch, brain: "brain-a", messageIds },
 });
-const needed = (reason: "absent" | "stopped" | "unreachable"): BrainEvent => ({
+const needed = (reason: "absent" | "stopped" | "unreachable" | "unprobed"): BrainEvent => ({
   type: "SandboxNeeded",
   data: { turnId, reason },
 });
@@ -24,10 +24,18 @@ const joined = (generation = 1, bootId = "boot-1"): PistisEvent => ({
   type: "SandboxJoined",
   data: { sandboxId: "sbx_1", generation, bootId },
 });
+const probed = (generation = 1, passed = true): PistisEvent => {
+  const outcome = passed ? ("unreachable" as const) : ("answered" as const);
+  const findings = [{ target: "a host", expected: "closed" as const, outcome, ok: passed }];
+  return { type: "EgressProbed", data: { sandboxId: "sbx_1", generation, passed, findings, durationMs: 1 } };
+};
 const stopped: PistisEvent = { type: "SandboxStopped", data: { sandboxId: "sbx_1", generation: 1, reason: "crash" } };
 const interrupt: PistisEvent = { type: "InterruptRequested", data: { turnId } };
 const endRequested: PistisEvent = { type: "SessionEndRequested", data: {} };
-const ended = (reason: "completed" | "interrupted"): BrainEvent => ({ type: "TurnEnded", data: { turnId, reason } });
+const ended = (reason: "completed" | "interrupted" | "failed"): BrainEvent => ({
+  type: "TurnEnded",
+  data: { turnId, reason },
+});
 const call = (callId: string): ReplyPart => ({
   type: "tool-call",
   callId,
@@ -83,7 +91,7 @@ const finish = (callId: string, ...next: string[]): BrainCommand => ({
   next: next.length === 0 ? undefined : { callIds: next, sandboxId: "sbx_1" },
 });
 const endTurn: BrainCommand = { type: "EndTurn", epoch: 1, ending: { reason: "interrupted" } };
-const open = [created, posted("msg_1"), startedTurn(1, "msg_1"), needed("absent"), joined()];
+const open = [created, posted("msg_1"), startedTurn(1, "msg_1"), needed("absent"), joined(), probed()];
 
 describe("starting a turn", () => {
   it("takes every message that waits, and asks for a sandbox when none is up", () => {
@@ -91,7 +99,7 @@ describe("starting a turn", () => {
       .when(start)
       .then(startedTurn(1, "msg_1", "msg_2"), needed("absent"));
     given(created, posted("msg_1"), joined(), stopped).when(start).then(startedTurn(1, "msg_1"), needed("stopped"));
-    given(created, posted("msg_1"), joined()).when(start).then(startedTurn(1, "msg_1"));
+    given(created, posted("msg_1"), joined(), probed()).when(start).then(startedTurn(1, "msg_1"));
   });
 
   it("raises the epoch with every turn", () => {
@@ -304,6 +312,49 @@ describe("the sandbox", () => {
     given(...open, needed("unreachable"), replied(call("cal_1")), toolStarted("cal_1"))
       .when(ask("unreachable"))
       .then(needed("unreachable"));
+  });
+});
+
+describe("the network of the sandbox", () => {
+  const replacing = joined(2, "boot-2");
+
+  it("C117: lets no call start before a probe of this generation passed", () => {
+    const unprobed = [...open.slice(0, -1), replied(call("cal_1"))];
+    given(...unprobed)
+      .when(startCalls("cal_1"))
+      .thenNothing();
+    given(...unprobed, probed(1, false))
+      .when(startCalls("cal_1"))
+      .thenNothing();
+    given(...unprobed, probed())
+      .when(startCalls("cal_1"))
+      .then(toolStarted("cal_1"));
+    given(...unprobed, probed(), replacing)
+      .when(startCalls("cal_1"))
+      .thenNothing();
+    given(...unprobed, probed(), replacing, probed(2))
+      .when(startCalls("cal_1"))
+      .then(toolStarted("cal_1"));
+  });
+
+  it("C117: holds back the first call of a reply, and the next one after a result, just the same", () => {
+    const command = record(call("cal_1"));
+    given(...open, replacing)
+      .when({ ...command, start: { callIds: ["cal_1"], sandboxId: "sbx_1" } })
+      .then(replied(call("cal_1")));
+    given(...open, replied(call("cal_1"), call("cal_2")), toolStarted("cal_1"), replacing)
+      .when(finish("cal_1", "cal_2"))
+      .then(toolDone("cal_1"));
+  });
+
+  it("is asked about anew by the turn after one that failed for it, and never again once it passed", () => {
+    const failed = [...open.slice(0, -1), probed(1, false), ended("failed"), posted("msg_2")];
+    given(...failed)
+      .when(start)
+      .then(startedTurn(2, "msg_2"), needed("unprobed"));
+    given(...open, joined(1, "boot-2"), ended("completed"), posted("msg_2"))
+      .when(start)
+      .then(startedTurn(2, "msg_2"));
   });
 });
 

@@ -2,7 +2,7 @@
 // works under: once another brain has raised it, nothing more can be decided (I4).
 import type { BrainEvent } from "#schemas/ledger/events/brain.ts";
 import { Fatal, Refusal } from "#shared/errors/errors.ts";
-import { isStopping, mayStartTurn, openCalls, steering } from "./questions.ts";
+import { isStopping, isUnprobed, mayStartTurn, openCalls, steering } from "./questions.ts";
 import type { SandboxFailure } from "./sandbox.ts";
 import { evolve, type Idle, type Session, type Working } from "./session.ts";
 
@@ -77,11 +77,13 @@ function startTurn(session: Session, { turnId, brain }: Of<"StartTurn">): BrainE
     type: "TurnStarted",
     data: { turnId, epoch: session.epoch + 1, brain, messageIds },
   };
-  return session.sandbox.status === "up" ? [started] : [started, sandboxNeeded(session, turnId)];
+  const isReady = session.sandbox.status === "up" && !isUnprobed(session);
+  return isReady ? [started] : [started, sandboxNeeded(session, turnId)];
 }
 
 function sandboxNeeded({ sandbox }: Idle, turnId: string): BrainEvent {
-  return { type: "SandboxNeeded", data: { turnId, reason: sandbox.status === "stopped" ? "stopped" : "absent" } };
+  const reason = sandbox.status === "up" ? "unprobed" : sandbox.status === "stopped" ? "stopped" : "absent";
+  return { type: "SandboxNeeded", data: { turnId, reason } };
 }
 
 function takeOver(session: Session, { brain }: Of<"TakeOverTurn">): BrainEvent[] {
@@ -110,7 +112,7 @@ function recordReply(session: Working, { reply, refused, start, ending }: Of<"Re
 }
 
 function startCalls(session: Working, start: CallStart): BrainEvent[] {
-  if (isStopping(session)) return [];
+  if (isStopping(session) || isUnprobed(session)) return [];
   const { turnId, epoch, calls } = session.turn;
   const starting = calls.filter(({ status, callId }) => status === "asked" && start.callIds.includes(callId));
   return starting.map(({ callId, tool }) => ({

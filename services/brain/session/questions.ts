@@ -29,14 +29,20 @@ export function steering(session: Working): WaitingMessage[] {
   return session.held ? [] : session.waiting.filter(({ delivery }) => delivery === "steer");
 }
 
+/** A sandbox is there in which nothing may start yet: its network was not found to be as it should. */
+export function isUnprobed({ sandbox, networkProbe }: Idle | Working): boolean {
+  if (sandbox.status !== "up") return false;
+  return networkProbe.status !== "passed" || networkProbe.generation !== sandbox.generation;
+}
+
 export type Workplace =
   | Readonly<{ status: "ready"; sandboxId: string; bootId: string; generation: number }>
-  | Readonly<{ status: "waiting"; what: "sandbox" | "repository" }>
+  | Readonly<{ status: "waiting"; what: "sandbox" | "network" | "repository" }>
   | Readonly<{ status: "needed"; reason: "absent" | "stopped" }>
   | Readonly<{ status: "failed"; failure: { code: string; message: string; next?: string | undefined } }>;
 
 /** Can commands run now, and if not, what is missing? */
-export function workplaceOf({ sandbox, repository, repositoryCopy }: Working): Workplace {
+export function workplaceOf({ sandbox, networkProbe, repository, repositoryCopy }: Working): Workplace {
   switch (sandbox.status) {
     case "absent":
       return { status: "needed", reason: "absent" };
@@ -50,6 +56,10 @@ export function workplaceOf({ sandbox, repository, repositoryCopy }: Working): W
       break;
   }
   const { sandboxId, bootId, generation } = sandbox;
+  if (networkProbe.status === "awaited" || networkProbe.generation !== generation) {
+    return { status: "waiting", what: "network" };
+  }
+  if (networkProbe.status === "failed") return { status: "failed", failure: networkProbe.failure };
   const ready = { status: "ready", sandboxId, bootId, generation } as const;
   if (repository === undefined) return ready;
   if (repositoryCopy.status === "awaited" || repositoryCopy.generation !== generation) {

@@ -1,4 +1,5 @@
 // What the session knows about its sandbox and about the repository in it.
+import type { EventOf } from "#schemas/ledger/event.ts";
 import type { RepositoryCopyEvent, SandboxEvent } from "./session-events.ts";
 
 export type SandboxFailure = Readonly<{ code: string; message: string; next?: string | undefined }>;
@@ -17,6 +18,12 @@ export type Sandbox =
   | Readonly<{ status: "stopped"; sandboxId: string; generation: number }>
   | Readonly<{ status: "failed"; failure: SandboxFailure }>;
 
+/** What a probe found of the sandbox's network. Until one passed in this generation, no call starts in it. */
+export type NetworkProbe =
+  | Readonly<{ status: "awaited" }>
+  | Readonly<{ status: "passed"; generation: number }>
+  | Readonly<{ status: "failed"; generation: number; failure: SandboxFailure }>;
+
 export type RepositoryCopy =
   | Readonly<{ status: "awaited" }>
   | Readonly<{ status: "copied"; generation: number }>
@@ -29,6 +36,7 @@ export function evolveSandbox(sandbox: Sandbox, event: SandboxEvent): Sandbox {
   switch (event.type) {
     case "SandboxNeeded":
       if (sandbox.status !== "up") return { status: "asked" };
+      if (event.data.reason === "unprobed") return sandbox;
       return event.data.reason === "unreachable" ? { ...sandbox, unreachable: true } : { status: "asked" };
     case "SandboxJoined":
       return { status: "up", ...event.data, unreachable: false };
@@ -54,6 +62,30 @@ export function evolveRepositoryCopy(event: RepositoryCopyEvent): RepositoryCopy
 /** The publisher tries a copy that failed again when the sandbox joins and when a turn starts. */
 export function copyAgain(copy: RepositoryCopy): RepositoryCopy {
   return copy.status === "failed" ? { status: "awaited" } : copy;
+}
+
+export function evolveNetworkProbe({ passed, generation, findings }: EventOf<"EgressProbed">["data"]): NetworkProbe {
+  if (passed) return { status: "passed", generation };
+  return { status: "failed", generation, failure: networkFailure(findings.filter(({ ok }) => !ok)) };
+}
+
+/** The scheduler probes again when the sandbox joins and when a turn asks for it. */
+export function probeAgain(probe: NetworkProbe): NetworkProbe {
+  return probe.status === "failed" ? { status: "awaited" } : probe;
+}
+
+type Finding = EventOf<"EgressProbed">["data"]["findings"][number];
+
+const FINDINGS_NAMED_MAX = 6;
+
+function networkFailure(wrong: readonly Finding[]): SandboxFailure {
+  const named = wrong.slice(0, FINDINGS_NAMED_MAX).map(({ target, outcome }) => `${target} (${outcome})`);
+  const more = wrong.length > named.length ? `, and ${wrong.length - named.length} more` : "";
+  return {
+    code: "egress_open",
+    message: `The network of the sandbox is not as it should be, so nothing is run in it: ${named.join(", ")}${more}`,
+    next: "Close the way out (Docker with sandboxes.internet: `pistis docker-firewall`; Kubernetes: a network plugin that enforces policies), then post a message: it is probed again. `pistis events --type EgressProbed --json` lists all that was tried.",
+  };
 }
 
 /** What the model has to be told when `joined` takes the place of the sandbox that it worked in (C13). */

@@ -91,7 +91,11 @@ describe("a session", () => {
     expect(workingOf(fold(...opened(), joined(2, "b"), late)).sandbox.status).to.equal("up");
   });
 
-  it("is ready for commands when its sandbox joined and the repository is in this very one", () => {
+  it("is ready for commands when its sandbox joined, its network is closed and the repository is in this very one", () => {
+    const probed = (generation: number, passed = true): PistisEvent => {
+      const findings = [{ target: "a host", expected: "closed" as const, outcome: "answered" as const, ok: passed }];
+      return { type: "EgressProbed", data: { sandboxId, generation, passed, findings, durationMs: 0 } };
+    };
     const copied = (generation: number): PistisEvent => ({
       type: "RepositoryCopied",
       data: { sandboxId, generation, commit: null, branch: null, bundleBytes: 0, shallow: false, durationMs: 0 },
@@ -100,11 +104,14 @@ describe("a session", () => {
       workplaceOf(workingOf(fold(...opened({ repository }), ...events))).status;
     expect(statusAfter()).to.equal("needed");
     expect(statusAfter(joined(1, "a"))).to.equal("waiting");
-    expect(statusAfter(joined(1, "a"), copied(1))).to.equal("ready");
-    expect(statusAfter(joined(1, "a"), copied(1), joined(2, "b"))).to.equal("waiting");
+    expect(statusAfter(joined(1, "a"), copied(1))).to.equal("waiting");
+    expect(statusAfter(joined(1, "a"), probed(1), copied(1))).to.equal("ready");
+    expect(statusAfter(joined(1, "a"), probed(1), copied(1), joined(1, "b"))).to.equal("ready");
+    expect(statusAfter(joined(1, "a"), probed(1), copied(1), joined(2, "b"))).to.equal("waiting");
+    expect(statusAfter(joined(1, "a"), probed(1, false), copied(1))).to.equal("failed");
     const failure = { code: "clone_failed", message: "No such repository" };
     const failed: PistisEvent = { type: "RepositoryCopyFailed", data: { sandboxId, generation: 1, failure } };
-    expect(statusAfter(joined(1, "a"), failed)).to.equal("failed");
+    expect(statusAfter(joined(1, "a"), probed(1), failed)).to.equal("failed");
   });
 
   it("folds a long conversation without copying it", () => {

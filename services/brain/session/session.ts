@@ -10,9 +10,12 @@ import { compacted } from "./compaction.ts";
 import { bounded, type History, type Json, withEntry } from "./history.ts";
 import {
   copyAgain,
+  evolveNetworkProbe,
   evolveRepositoryCopy,
   evolveSandbox,
   type LastSeen,
+  type NetworkProbe,
+  probeAgain,
   type RepositoryCopy,
   type Sandbox,
   sandboxNotice,
@@ -56,6 +59,7 @@ type Facts = Readonly<{
   /** Stop was pressed and the user has not written since. */
   held: boolean;
   sandbox: Sandbox;
+  networkProbe: NetworkProbe;
   lastSeen: LastSeen;
   repositoryCopy: RepositoryCopy;
   /** Calls in the sandbox's present boot that were told to stop and may still run (C68). */
@@ -83,6 +87,8 @@ export function evolve(session: Session, event: PistisEvent): Session {
       return { ...session, waiting: session.waiting.filter(({ messageId }) => messageId !== event.data.messageId) };
     case "SessionEndRequested":
       return { ...session, endRequested: true };
+    case "EgressProbed":
+      return { ...session, networkProbe: evolveNetworkProbe(event.data) };
     case "RepositoryCopied":
     case "RepositoryCopyFailed":
       return { ...session, repositoryCopy: evolveRepositoryCopy(event) };
@@ -138,6 +144,7 @@ function created(data: EventOf<"SessionCreated">["data"]): Session {
     waiting: [],
     held: false,
     sandbox: { status: "absent" },
+    networkProbe: { status: "awaited" },
     lastSeen: undefined,
     repositoryCopy: { status: "awaited" },
     unstopped: [],
@@ -151,8 +158,16 @@ function isAboutSandbox(event: PistisEvent): event is SandboxEvent {
 
 function withSandbox<Open extends Idle | Working>(session: Open, event: SandboxEvent): Open {
   const sandbox = evolveSandbox(session.sandbox, event);
-  if (event.type !== "SandboxJoined") return { ...session, sandbox };
-  const joined = { ...session, sandbox, unstopped: [], repositoryCopy: copyAgain(session.repositoryCopy) };
+  const isProbedAnew = event.type === "SandboxJoined" || event.type === "SandboxNeeded";
+  const networkProbe = isProbedAnew ? probeAgain(session.networkProbe) : session.networkProbe;
+  if (event.type !== "SandboxJoined") return { ...session, sandbox, networkProbe };
+  const joined = {
+    ...session,
+    sandbox,
+    networkProbe,
+    unstopped: [],
+    repositoryCopy: copyAgain(session.repositoryCopy),
+  };
   const text = sandboxNotice(session.lastSeen, event.data);
   if (text === undefined) return joined;
   return { ...joined, lastSeen: undefined, history: withEntry(session.history, { kind: "notice", text }) };

@@ -45,6 +45,7 @@ const posted = (messageId: string, text = "Go"): GatewayEvent => ({
   data: { messageId, text, delivery: "steer" },
 });
 const sandbox = { sandboxId, generation: 1 };
+const finding = { target: "a host", expected: "closed", outcome: "answered", ok: false } as const;
 const compacted = (compaction: Extract<PistisEvent, { type: "HistoryCompacted" }>["data"]["compaction"]) =>
   ({ type: "HistoryCompacted", data: { turnId, compaction, tokensBefore: 2, tokensAfter: 1 } }) as const;
 
@@ -61,6 +62,9 @@ const life: PistisEvent[] = [
   { type: "SandboxNeeded", data: { turnId, reason: "absent" } },
   { type: "SandboxFailed", data: { ...sandbox, failure } },
   { type: "SandboxJoined", data: { ...sandbox, bootId: "boot-1" } },
+  { type: "EgressProbed", data: { ...sandbox, passed: false, findings: [finding], durationMs: 1 } },
+  { type: "SandboxNeeded", data: { turnId, reason: "unprobed" } },
+  { type: "EgressProbed", data: { ...sandbox, passed: true, findings: [{ ...finding, ok: true }], durationMs: 1 } },
   { type: "RepositoryCopyFailed", data: { ...sandbox, failure } },
   {
     type: "RepositoryCopied",
@@ -114,8 +118,8 @@ describe("a kept fold", () => {
     const folded = sha256(states.map(textOf).join());
     const next = "The fold has changed: raise FOLD_VERSION, then take over the new digest";
     expect([FOLD_VERSION, folded], next).to.deep.equal([
-      1,
-      "3a9404dc2b05b5db38e7f5860dd98bb37ac9e0930dac4b2b4123890c6c324e69",
+      2,
+      "dd1a19dbec3dd9f5f4b246b47a42741e872550def3d9f5c6e142f3636c6619ab",
     ]);
   });
 

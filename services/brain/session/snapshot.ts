@@ -8,7 +8,7 @@ import { entriesOf, historyOf } from "./history.ts";
 import type { Session } from "./session.ts";
 
 /** To be raised with every change of what the fold makes of the same events; snapshot.test.ts notices one. */
-export const FOLD_VERSION = 1;
+export const FOLD_VERSION = 2;
 
 export type KeptSession = Readonly<{ state: Session; lastMessageId: string | null }>;
 
@@ -57,6 +57,11 @@ const sandbox = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("stopped"), sandboxId: id, generation: count }),
   z.strictObject({ status: z.literal("failed"), failure }),
 ]);
+const networkProbe = z.discriminatedUnion("status", [
+  z.strictObject({ status: z.literal("awaited") }),
+  z.strictObject({ status: z.literal("passed"), generation: count }),
+  z.strictObject({ status: z.literal("failed"), generation: count, failure }),
+]);
 const repositoryCopy = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("awaited") }),
   z.strictObject({ status: z.literal("copied"), generation: count }),
@@ -72,6 +77,7 @@ const facts = {
   waiting: z.array(z.strictObject({ messageId: id, text, delivery })),
   held: z.boolean(),
   sandbox,
+  networkProbe,
   lastSeen: orUndefined(z.strictObject(boot)),
   repositoryCopy,
   unstopped: z.array(id),

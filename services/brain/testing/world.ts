@@ -24,6 +24,8 @@ export type WorldOptions = Readonly<{
   config?: object;
   /** False: nobody answers SandboxNeeded. */
   schedules?: boolean;
+  /** False: nobody probes the network of sandboxes. */
+  probes?: boolean;
 }>;
 
 export type BrainOptions = Readonly<{
@@ -45,8 +47,10 @@ export class World {
   readonly #brains: RunningService[] = [];
   readonly #closing = new AbortController();
   readonly #scheduler: Promise<void>;
+  readonly #probes: boolean;
 
-  constructor({ config = {}, schedules = true }: WorldOptions = {}) {
+  constructor({ config = {}, schedules = true, probes = true }: WorldOptions = {}) {
+    this.#probes = probes;
     this.config = pistisConfig.parse(config);
     this.#scheduler = schedules ? this.#schedule() : Promise.resolve();
   }
@@ -146,7 +150,16 @@ export class World {
     this.peers.set(peer.sandboxId, peer);
     const { sandboxId, bootId } = peer;
     await this.append("scheduler", session, { type: "SandboxJoined", data: { sandboxId, generation, bootId } });
+    if (this.#probes) await this.probe(session, peer, generation);
     return peer;
+  }
+
+  /** What the scheduler stores when it had the sandbox probed. */
+  async probe(session: string, { sandboxId }: SandboxPeer, generation = 1, passed = true): Promise<void> {
+    const outcome = passed ? ("unreachable" as const) : ("answered" as const);
+    const findings = [{ target: "a metadata address", expected: "closed" as const, outcome, ok: passed }];
+    const data = { sandboxId, generation, passed, findings, durationMs: 1 };
+    await this.append("scheduler", session, { type: "EgressProbed", data });
   }
 
   async close(): Promise<void> {

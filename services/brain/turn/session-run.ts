@@ -121,7 +121,7 @@ async function turn(
     config,
     warm: dependencies.warmLinks.take(record.session),
     signal: AbortSignal.any([signals.abandon, halt.signal, over.signal]),
-    onWait: (what) => live.progress("sandbox", what),
+    onWait: (what, text) => live.progress(what, text),
     onNotRaised: (error) => log.warn({ session: record.session, err: error }, "the sandbox did not take the epoch"),
     onLeftover: (callId, error) => log.warn({ session: record.session, callId, err: error }, "a call was not stopped"),
   });

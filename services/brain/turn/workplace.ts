@@ -19,6 +19,14 @@ type Opened = {
   isWarm: boolean;
 };
 
+type Awaited = Extract<Place, { status: "waiting" }>["what"];
+
+const WAITS: Readonly<Record<Awaited, string>> = {
+  sandbox: "The sandbox starts",
+  network: "The network lock-down is checked",
+  repository: "The repository is copied into the sandbox",
+};
+
 const LEFTOVER_GRACE_MS = 1_000;
 /** A warm link that is not connected within this time is not worth waiting for. */
 const WARM_READY_MS = 1_000;
@@ -32,7 +40,7 @@ type Dependencies = Readonly<{
   warm: WarmLink | undefined;
   /** Aborts when the turn does not need the sandbox any more. */
   signal: AbortSignal;
-  onWait: (what: string) => void;
+  onWait: (what: Awaited, text: string) => void;
   /** The sandbox did not take the turn's epoch; its answer to the next request says what that means. */
   onNotRaised: (error: unknown) => void;
   /** A call of an earlier turn could not be told to stop. */
@@ -128,9 +136,9 @@ export class Workplace {
         step("brain.sandbox.asked");
         continue;
       }
-      onWait(place.what === "sandbox" ? "The sandbox starts" : "The repository is copied into the sandbox");
+      onWait(place.what, WAITS[place.what]);
       const repositoryMs = config.git.cloneMs + config.sandboxes.startMs;
-      await this.#changed(place, place.what === "sandbox" ? config.sandboxes.startMs : repositoryMs);
+      await this.#changed(place, place.what === "repository" ? repositoryMs : config.sandboxes.startMs);
     }
   }
 
@@ -223,7 +231,7 @@ export class Workplace {
     const { record, epoch, config, signal, onWait } = this.#dependencies;
     step("brain.sandbox.doubting");
     await record.commit({ type: "AskForSandbox", epoch, reason: "unreachable" });
-    onWait("The sandbox does not answer; its provider is asked about it");
+    onWait("sandbox", "The sandbox does not answer; its provider is asked about it");
     const over = new AbortController();
     const other = until(
       record,
@@ -253,7 +261,12 @@ function refusalOf({ code, message, next }: { code: string; message: string; nex
   return new Refusal(code, message, next === undefined ? {} : { next });
 }
 
-function tooLate(what: "sandbox" | "repository", withinMs: number): Refusal {
+function tooLate(what: Awaited, withinMs: number): Refusal {
+  if (what === "network") {
+    return new Refusal("network_probe_timeout", `The sandbox's network was not found closed within ${withinMs} ms`, {
+      next: "See that the scheduler runs and reaches the sandbox through the relay, then post a message to try again.",
+    });
+  }
   if (what === "repository") {
     return new Refusal("repository_copy_timeout", `The repository was not copied in within ${withinMs} ms`, {
       next: "Post a message to try again; raise git.cloneMs in pistis.json for a very large repository.",

@@ -39,6 +39,8 @@ function factsOf(event: PistisEvent): string {
       return `${event.data.callId} ${event.data.tool}`;
     case "ToolDone":
       return doneFacts(event.data);
+    case "EgressProbed":
+      return probedFacts(event.data);
     case "TurnEnded":
       return [event.data.reason, event.data.failure?.code].filter(Boolean).join(" ");
     default:
@@ -58,6 +60,12 @@ function replyFacts({ content, model, requestMs }: DataOf<"ModelReplied">): stri
 function doneFacts({ callId, outcome, output, durationMs }: DataOf<"ToolDone">): string {
   const size = output === undefined ? "" : ` ${bytesText(output.bytes)}`;
   return `${callId} ${outcomeText(outcome, plain)} ${durationText(durationMs)}${size}`;
+}
+
+function probedFacts({ generation, passed, findings, durationMs }: DataOf<"EgressProbed">): string {
+  const wrong = findings.filter(({ ok }) => !ok).map(({ target, outcome }) => `${target} (${outcome})`);
+  const result = passed ? `passed ${findings.length} findings` : `failed ${wrong.join(", ")}`;
+  return `generation=${generation} ${durationText(durationMs)} ${result}`;
 }
 
 /** Small events: their own plain values, by name. */

@@ -6,6 +6,8 @@ import type { Terminal } from "../terminal/terminal.ts";
 import { shownLine } from "../terminal/untrusted.ts";
 import type { Summary } from "./summary.ts";
 
+const WRONG_NAMED_MAX = 6;
+
 type Paint = Terminal["paint"];
 
 /** `undefined` for what only a reader of the ledger wants to know. */
@@ -14,13 +16,15 @@ export function noteOf(event: PistisEvent): string | undefined {
     case "TurnTakenOver":
       return `another brain took the turn over (epoch ${event.data.epoch})`;
     case "SandboxNeeded":
-      return event.data.reason === "absent" ? "a sandbox is needed" : `the sandbox is ${event.data.reason}`;
+      return neededText(event.data.reason);
     case "SandboxCreated":
       return `sandbox made in ${durationText(event.data.durationMs)}`;
     case "SandboxRestarted":
       return `sandbox started again, with its files, in ${durationText(event.data.durationMs)}`;
     case "SandboxJoined":
       return "sandbox joined";
+    case "EgressProbed":
+      return probedText(event.data);
     case "SandboxStopped":
       return `sandbox stopped: ${shownLine(event.data.reason)}`;
     case "SandboxMissing":
@@ -44,6 +48,19 @@ export function noteOf(event: PistisEvent): string | undefined {
     default:
       return undefined;
   }
+}
+
+function neededText(reason: EventOf<"SandboxNeeded">["data"]["reason"]): string {
+  if (reason === "absent") return "a sandbox is needed";
+  return reason === "unprobed" ? "the sandbox's network is to be checked" : `the sandbox is ${reason}`;
+}
+
+function probedText({ passed, findings, durationMs }: EventOf<"EgressProbed">["data"]): string {
+  if (passed) return `network lock-down checked: ${plural(findings.length, "way")} tried, ${durationText(durationMs)}`;
+  const wrong = findings.filter(({ ok }) => !ok);
+  const named = wrong.slice(0, WRONG_NAMED_MAX).map(({ target, outcome }) => `${target} (${outcome})`);
+  const more = wrong.length > named.length ? ` and ${wrong.length - named.length} more` : "";
+  return `the network lock-down does not hold: ${shownLine(named.join(", "), 500)}${more}`;
 }
 
 function copiedText({ commit, branch, bundleBytes, shallow, durationMs }: EventOf<"RepositoryCopied">["data"]): string {
