@@ -14,7 +14,30 @@ type Kept = Readonly<{ subject: string; message: LedgerMessage }>;
 export type SubjectMessage = StoredMessage & Readonly<{ subject: string }>;
 
 export class RecentMessages {
+  /** Whoever writes to the ledger does it in this process, so that what is appended is known here at once. */
+  readonly hearsAll: boolean;
   readonly #places: (Kept | undefined)[] = new Array(MESSAGES_MAX).fill(undefined);
+  readonly #watchers = new Set<() => void>();
+  #telling: NodeJS.Immediate | undefined;
+
+  constructor({ hearsAll = false }: { hearsAll?: boolean } = {}) {
+    this.hearsAll = hearsAll;
+  }
+
+  /** The message with exactly this sequence, if it is known. */
+  at(sequence: number): SubjectMessage | undefined {
+    const kept = this.#at(sequence);
+    return kept && { subject: kept.subject, sequence, bytes: kept.message.bytes };
+  }
+
+  /**
+   * Calls `listener` when there is news, until the returned function is called: after whatever is under way, because
+   * who appends a message has more urgent things to do with it than who hears of it.
+   */
+  watch(listener: () => void): () => void {
+    this.#watchers.add(listener);
+    return () => void this.#watchers.delete(listener);
+  }
 
   /** The next message after `sequence` whose subject begins so; undefined when that cannot be told from here. */
   following(sequence: number, subjectStart: string): SubjectMessage | undefined {
@@ -59,6 +82,13 @@ export class RecentMessages {
 
   #keep(kept: Kept): void {
     const place = kept.message.sequence % MESSAGES_MAX;
-    if ((this.#places[place]?.message.sequence ?? 0) <= kept.message.sequence) this.#places[place] = kept;
+    if ((this.#places[place]?.message.sequence ?? 0) > kept.message.sequence) return;
+    this.#places[place] = kept;
+    if (this.#watchers.size > 0) this.#telling ??= setImmediate(() => this.#tell());
+  }
+
+  #tell(): void {
+    this.#telling = undefined;
+    for (const listener of [...this.#watchers]) listener();
   }
 }

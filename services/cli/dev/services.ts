@@ -36,7 +36,7 @@ export async function startServices(parts: ServiceParts, steps: Steps, resources
   const { relay: relayFolder, relaySocketPath, egressSocketPath, sandboxes, publisher } = serviceFolders(parts.folder);
   const nats = (user: NatsUser): NatsAccess => ({ url: parts.nats.url, seed: parts.nats.keys[user].seed });
   const named = (name: string, user: NatsUser) => ({ config, nats: nats(user), log: log(name) });
-  const stored = { database, blobs, recent: new RecentMessages() };
+  const stored = { database, blobs, recent: new RecentMessages({ hearsAll: true }) };
   const egress = { address: `unix:${egressSocketPath}`, key: secrets.egressKey };
   const { url } = await steps.run("relay", () => {
     const own = { key: parts.relayKey, folder: relayFolder, socketPath: relaySocketPath, egress };

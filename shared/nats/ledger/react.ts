@@ -2,8 +2,10 @@
 //
 // A shard's consumer lets one message out at a time, over all replicas (consumer.ts), so that whoever holds it
 // holds the shard. More messages waiting behind it are taken into the same batch, from what this process has read
-// anyway or straight from the stream; when the consumer delivers them in turn, they are acknowledged unread. Another replica would get some of them and handle
-// them again, so a replica reads ahead only while nobody else takes part, which the consumer's own count tells.
+// anyway or straight from the stream; when the consumer delivers them in turn, they are acknowledged unread. Another
+// replica would get some of them and handle them again, so a replica reads ahead only while nobody else takes part, which
+// the consumer's own count tells. Where all who write are in this process, it holds its message for as long as others
+// follow it (hold.ts).
 import { setTimeout as delay } from "node:timers/promises";
 import { JSONCodec, NatsError } from "nats";
 import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
@@ -15,11 +17,20 @@ import type { LedgerFeed, LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { SubjectMessage } from "#shared/ledger/recent.ts";
 import { ACK_WAIT_MS } from "./consumer.ts";
 import { rereadGap } from "./gap-alarm.ts";
+import {
+  BATCH_MAX,
+  type Batch,
+  type Holding,
+  hold,
+  noteNewBatch,
+  type Progress,
+  wasHandled,
+  workOffKnown,
+} from "./hold.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
 import { Pull, type Pulled, pullRequest, remakeWaitMs } from "./pull.ts";
 import { nextMessage, unavailable } from "./stream-reader.ts";
 
-const BATCH_MAX = 64;
 /** Reading ahead stops beyond this. */
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 const FLUSH_MS = 2_000;
@@ -27,9 +38,6 @@ const ACKNOWLEDGE_AND_PULL = new TextEncoder().encode(`+NXT ${pullRequest(1)}`);
 const NEVER = new AbortController().signal;
 const EXPIRED = new Set([404, 408]);
 
-/** Sequences up to which this replica has handled and acknowledged messages, and its last delivery's number. */
-type Progress = { done: number; acknowledged: number; delivery: number; ahead: ReadonlyMap<number, Uint8Array> };
-type Batch = readonly SubjectMessage[];
 type Reaction = Parameters<LedgerFeed["react"]>[0];
 type ShardDelivery = Delivery & Readonly<{ gatherMs: number; watch: ChainWatch }>;
 
@@ -56,7 +64,7 @@ export function react(context: FeedContext, options: Reaction) {
 }
 
 async function workShard(context: FeedContext, shard: number, delivery: ShardDelivery): Promise<void> {
-  const progress: Progress = { done: 0, acknowledged: 0, delivery: 0, ahead: new Map() };
+  const progress: Progress = { done: 0, acknowledged: 0, delivery: 0, scanned: 0, gatherUntil: 0, ahead: new Map() };
   for (let failures = 0; !delivery.stopping.aborted; failures++) {
     try {
       await workWhileItLasts(context, shard, delivery, progress);
@@ -95,13 +103,10 @@ async function workWhileItLasts(
       const { message } = arrival;
       const alone = message.delivery === progress.delivery + 1;
       progress.delivery = message.delivery;
-      if (!wasHandled(progress, message)) {
-        const batch = () => (alone ? readAhead(context, shard, message, delivery) : [message]);
-        const done = await handled(context, message, batch, delivery);
-        if (done === undefined) return say(context, message, "-NAK");
-        progress.ahead = new Map(done.slice(1).map(({ sequence, bytes }) => [sequence, bytes]));
-        progress.done = Math.max(progress.done, done.at(-1)?.sequence ?? 0);
-      }
+      const place = { shard, message, alone };
+      const isHandled = await handled(context, place, delivery, progress);
+      if (!isHandled) return say(context, message, "-NAK");
+      progress.ahead.delete(message.sequence);
       progress.acknowledged = message.sequence;
       if (delivery.stopping.aborted && progress.acknowledged >= progress.done) return say(context, message, "+ACK");
       acknowledgeAndPull(context, message, pull);
@@ -116,26 +121,33 @@ function acknowledgeAndPull({ nats }: FeedContext, { ackSubject }: Pulled, pull:
   nats.publish(ackSubject, ACKNOWLEDGE_AND_PULL, { reply: pull.inbox });
 }
 
-/** A server that lost what it had gives the sequence to another message, which is not what was read ahead. */
-function wasHandled({ done, ahead }: Progress, { sequence, bytes }: Pulled): boolean {
-  const read = ahead.get(sequence);
-  return sequence <= done && (read === undefined || Buffer.compare(read, bytes) === 0);
-}
+type Place = Readonly<{ shard: number; message: Pulled; alone: boolean }>;
 
-/** The batch, which begins with `message`; undefined when the service stops first. */
-async function handled(
-  context: FeedContext,
-  message: Pulled,
-  readBatch: () => Batch | Promise<Batch>,
-  delivery: ShardDelivery,
-): Promise<Batch | undefined> {
+/** False when the service stops before the message is handled. */
+async function handled(context: FeedContext, place: Place, delivery: ShardDelivery, progress: Progress) {
+  const { shard, message, alone } = place;
   const renewing = setInterval(() => say(context, message, "+WPI"), ACK_WAIT_MS / 3);
+  const holds = alone && context.recent.hearsAll;
   try {
-    const batch = await readBatch();
-    return (await deliverStored(context, batch, delivery)) ? batch : undefined;
+    if (wasHandled(progress, message)) {
+      // What comes while the consumer is moved on does not wait until it has arrived.
+      if (holds) await workOffKnown(holding(context, shard, delivery), progress);
+      return true;
+    }
+    const batch = alone ? await readAhead(context, shard, message, delivery) : [message];
+    if (!(await deliverStored(context, batch, delivery))) return false;
+    noteNewBatch(progress, batch);
+    if (holds) await hold(holding(context, shard, delivery), progress);
+    return true;
   } finally {
     clearInterval(renewing);
   }
+}
+
+function holding(context: FeedContext, shard: number, delivery: ShardDelivery): Holding {
+  const { gatherMs, stopping } = delivery;
+  const { recent } = context;
+  return { recent, shard, gatherMs, stopping, deliver: (batch) => deliverStored(context, batch, delivery) };
 }
 
 /** What came since `first` was delivered is taken only if this process has read it anyway. */
