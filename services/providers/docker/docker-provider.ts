@@ -29,10 +29,11 @@ const CLOSE_STOP_SECONDS = 5;
 
 /**
  * Opens the provider and removes what earlier processes left half made or half removed.
- * Throws Retryable `docker_unreachable` and Refusal `docker_forbidden`, each with the next step.
+ * Throws Retryable `docker_unreachable`, Refusal `docker_forbidden` and `pistisd_missing`, each with the next step.
  */
 export async function openDockerProvider(setting: DockerSetting): Promise<SandboxProvider> {
   const docker = await prepare(setting);
+  await docker.pistisd();
   await sweep(docker);
   await noteRunning(docker);
   const closing = new AbortController();
