@@ -132,6 +132,7 @@ export const execResult = z.strictObject({
   tail: z.base64().describe("The last bytes that are not part of head"),
   durationMs: count,
   leftRunning: z.boolean().describe("The shell ended, processes of its group go on: a handle is kept"),
+  streamEnd: count.optional().describe("The stream is complete up to here; without it a frame of its own says so"),
 });
 
 /** The answer to attach. `lost`: pistisd itself was restarted while the call ran. */

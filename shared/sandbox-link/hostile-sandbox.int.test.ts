@@ -77,6 +77,10 @@ const attacks: Array<[string, Attack]> = [
       socket.send(json({ id, answer: result }));
     },
   ],
+  [
+    "an end in the answer beyond bytes that are kept and were not sent",
+    (socket, id) => socket.send(json({ id, answer: { ...result, streamEnd: 20 } })),
+  ],
 ];
 
 describe("a link to a hostile sandbox", () => {

@@ -70,6 +70,8 @@ export class StreamSender {
 
   /** The receiver is gone or asked for no more. */
   close(): void {
+    // The number may be another stream's by now.
+    if (this.#closed) return;
     this.#closed = true;
     this.#wake();
     this.#onClose?.();

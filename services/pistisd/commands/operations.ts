@@ -87,6 +87,9 @@ async function attach(
   return context.recordsComplete || record.status === "barred" ? { state: "never-seen" } : { state: "lost" };
 }
 
+/** `end`: all of the output has been sent before the answer, which then says so. */
+type Streaming = { readonly sender: StreamSender; answered: boolean; end: number | undefined };
+
 /** Streams the output while the command runs; the answer does not wait for a reader that lags behind. */
 async function finish(
   started: Started,
@@ -95,16 +98,23 @@ async function finish(
   from: number,
 ): Promise<ExecResult> {
   const { finished, spool, outputEnds } = started;
-  if (sender !== undefined) {
-    void pump(spool, sender, from, outputEnds);
+  const streaming: Streaming | undefined = sender && { sender, answered: false, end: undefined };
+  if (streaming !== undefined) {
+    void pump(spool, streaming, from, outputEnds);
   }
   const ended = await finished;
   // What was read last goes out before the answer, unless the reader has no room for it.
   await nextTurn();
-  return execResultOf(ended, spool, excerpt);
+  const result = execResultOf(ended, spool, excerpt);
+  if (streaming === undefined) return result;
+  streaming.answered = true;
+  if (streaming.end === undefined) return result;
+  streaming.sender.close();
+  return { ...result, streamEnd: streaming.end };
 }
 
-async function pump(spool: Spool, sender: StreamSender, from: number, outputEnds: Promise<unknown>): Promise<void> {
+async function pump(spool: Spool, streaming: Streaming, from: number, outputEnds: Promise<unknown>): Promise<void> {
+  const { sender } = streaming;
   let end: number | undefined;
   void outputEnds.then(() => {
     end = spool.totalBytes;
@@ -126,7 +136,9 @@ async function pump(spool: Spool, sender: StreamSender, from: number, outputEnds
       if (sent === 0) break;
       position += sent;
     }
-    sender.end(Math.max(position, end ?? position));
+    const last = Math.max(position, end ?? position);
+    if (streaming.answered) sender.end(last);
+    else streaming.end = last;
   } catch (error) {
     if (!(error instanceof StreamClosed)) throw error;
   }

@@ -1,4 +1,5 @@
 import type { RawData } from "ws";
+import { z } from "zod";
 import {
   Kind,
   readData,
@@ -60,7 +61,11 @@ export class RequestFailed extends Error {
 
 const parsers: { [O in Op]: { parse: (answer: unknown) => AnswerOf<O> } } = answers;
 
-type Waiting = PromiseWithResolvers<unknown>;
+type Waiting = PromiseWithResolvers<unknown> & { stream: number | undefined };
+
+const streaming = z.looseObject({ stream: z.number().optional() });
+const ending = z.looseObject({ streamEnd: z.number().optional() });
+const attachedEnding = z.looseObject({ result: ending.optional() });
 
 export class PeerChannel {
   readonly number: number;
@@ -86,7 +91,8 @@ export class PeerChannel {
   askRaw(request: unknown): Promise<unknown> {
     const id = this.#nextId++;
     this.lastId = id;
-    const waiting = Promise.withResolvers<unknown>();
+    const { stream } = streaming.parse(request);
+    const waiting = { ...Promise.withResolvers<unknown>(), stream };
     this.#waiting.set(id, waiting);
     this.sendMessage({ id, request });
     return waiting.promise;
@@ -155,8 +161,17 @@ export class PeerChannel {
     const message = toServer.parse(JSON.parse(Buffer.from(payload).toString()));
     const waiting = this.#waiting.get(message.id);
     this.#waiting.delete(message.id);
-    if ("failure" in message) waiting?.reject(new RequestFailed(message.failure.code, message.failure.message));
-    else waiting?.resolve(message.answer);
+    if ("failure" in message) {
+      waiting?.reject(new RequestFailed(message.failure.code, message.failure.message));
+      return;
+    }
+    if (waiting?.stream !== undefined) this.#endWithAnswer(waiting.stream, message.answer);
+    waiting?.resolve(message.answer);
+  }
+
+  #endWithAnswer(stream: number, answer: unknown): void {
+    const end = ending.parse(answer).streamEnd ?? attachedEnding.parse(answer).result?.streamEnd;
+    if (end !== undefined) this.#streams.get(stream)?.take(end, new Uint8Array());
   }
 }
 

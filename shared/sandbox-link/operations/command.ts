@@ -13,6 +13,8 @@ import { CallNotRun, type ExecOptions, type OutputChunk, SandboxLost } from "../
 import type { Requests } from "../requests.ts";
 import { lostCall, refusalOf, replaced } from "./outcome.ts";
 
+const NOTHING = new Uint8Array(0);
+
 type Command = Readonly<{
   callId: string;
   excerpt: RequestOf<"attach">["excerpt"];
@@ -87,6 +89,7 @@ async function follow(requests: Requests, command: Command): Promise<AttachResul
     },
     answered: (answer) => {
       const result = isFirst ? command.parseFirst(answer) : answers.attach.parse(answer);
+      endStream(result, incoming);
       checkAgainst(result, incoming);
       known = result;
       if (result.state !== "finished") incoming?.finish();
@@ -103,6 +106,11 @@ async function follow(requests: Requests, command: Command): Promise<AttachResul
   });
   const [result] = await Promise.all([done.promise, incoming && onOutput && deliver(incoming, onOutput)]);
   return result;
+}
+
+function endStream(answer: AttachResult, incoming: Incoming | undefined): void {
+  const end = answer.state === "finished" ? answer.result.streamEnd : undefined;
+  if (end !== undefined && incoming?.ended === false) incoming.receive(end, NOTHING);
 }
 
 function checkAgainst(result: AttachResult, incoming: Incoming | undefined): void {
