@@ -1,6 +1,7 @@
 // docker-proxy in front of the real engine. Beside its install is another one, whose container, network and volume are
 // canaries: after everything that is tried here they are as they were.
 import { rm } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "chai";
 import { z } from "zod";
 import { LABELS } from "#shared/docker/names.ts";
@@ -314,6 +315,19 @@ describe("docker-proxy before a real engine", () => {
       const large = Buffer.alloc(300 * 1_024);
       const said = await proxy.ask({ method: "PUT", path, body: large });
       expect(said).to.include({ status: 413, rule: "body_too_large" });
+    });
+
+    it("lets an event stream be silent for longer than an answer may wait, and ends it when it stops", async () => {
+      const quick = await startProxyForTest({ limits: { stuckMs: 100 } });
+      try {
+        const silent = sendRaw(quick.socketPath, "GET /events HTTP/1.1\r\nhost: d\r\n\r\n");
+        const ended = await Promise.race([silent, pause(300, "still open")]);
+        expect(ended).to.equal("still open");
+        await quick.close();
+        expect(await silent).to.match(/^HTTP\/1\.1 200/);
+      } finally {
+        await quick.close();
+      }
     });
 
     it("tells of events of this install's containers and of no other's", async () => {

@@ -96,6 +96,8 @@ async function answerRequest(desk: Desk, request: IncomingMessage, response: Ser
   if (found === undefined) throw forbidden("call_refused", `${request.method} ${path} is no call of the provider`);
   const name = found.path.exec(path)?.[1] ?? "";
   await found.handle(desk, { request, response, name, query });
+  // An event stream is not at its end here; it has a watch of its own.
+  if (response.writableEnded) request.socket.setTimeout(desk.limits.stuckMs, () => request.socket.destroy());
 }
 
 function fail(desk: Desk, request: IncomingMessage, response: ServerResponse, error: unknown): void {

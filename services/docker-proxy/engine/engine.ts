@@ -84,7 +84,7 @@ function send(engine: Engine, call: EngineCall, signal: AbortSignal): Promise<In
     reject(new Refused(502, "engine_unclear", "The engine wants another protocol"));
   });
   if (archive === undefined) outgoing.end(body);
-  else pipeline(archive.content, archive.check, outgoing).catch(reject);
+  else pipeline(archive.content, archive.check, outgoing).catch((cause: unknown) => reject(brokenOff(cause)));
   return promise;
 }
 
@@ -97,6 +97,12 @@ function unreachable(engine: Engine, cause: unknown, signal: AbortSignal): Refus
   engine.version.known = undefined;
   if (signal.aborted) return new Refused(504, "engine_silent", "The Docker engine did not answer in time", { cause });
   return new Refused(503, "engine_unreachable", "The Docker engine does not answer on its socket", { cause });
+}
+
+/** Half a tar file does not reach the engine as a whole one: the connection to it is cut off. */
+function brokenOff(cause: unknown): Refused {
+  if (cause instanceof Refused) return cause;
+  return new Refused(400, "body_broken_off", "The tar file broke off", { cause });
 }
 
 async function bodyOf(engine: Engine, response: IncomingMessage): Promise<Buffer> {
