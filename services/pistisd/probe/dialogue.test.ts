@@ -52,5 +52,8 @@ describe("a probe's dialogues", () => {
     ] as const) {
       expect(heard(proxyHost("allowed.test", 80, "blocked.test"), `HTTP/1.1 ${status} X\r\n\r\n`)).to.equal(outcome);
     }
+    const unresolved = "HTTP/1.1 503 X\r\nX-Pistis-Reason: name_unresolved\r\n";
+    expect(heard(proxyHost("allowed.test", 80, "blocked.test"), unresolved)).to.equal(undefined);
+    expect(heard(proxyHost("allowed.test", 80, "blocked.test"), `${unresolved}\r\n`)).to.equal("denied");
   });
 });

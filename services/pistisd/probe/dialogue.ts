@@ -51,8 +51,8 @@ export function proxyHost(host: string, port: number, hostHeader: string): Dialo
     first: Buffer.from(request, "latin1"),
     heard: (received, ended) => {
       const status = statusOf(received);
-      if (status === undefined) return ended ? "denied" : undefined;
-      return isDenied(status) ? "denied" : "answered";
+      if (status === undefined || (headEnd(received) === undefined && !ended)) return ended ? "denied" : undefined;
+      return isOfProxy(received) || isDenied(status) ? "denied" : "answered";
     },
   };
 }
@@ -69,6 +69,11 @@ function authority(host: string, port: number): string {
 function outcomeOf(received: Uint8Array): ProbeOutcome {
   const status = statusOf(received);
   return status !== undefined && status >= 200 && status < 300 ? "answered" : "denied";
+}
+
+/** The proxy names the reason of what it refuses, also of what it could not reach. */
+function isOfProxy(received: Uint8Array): boolean {
+  return /\r\nx-pistis-reason:/i.test(Buffer.from(received).toString("latin1"));
 }
 
 /** 400: the proxy takes no such request; 421: the request names another host. Any other comes from beyond the proxy. */

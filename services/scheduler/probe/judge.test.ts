@@ -93,8 +93,10 @@ describe("what a probe means", () => {
     expect(through(none, () => "unreachable", 1)).to.deep.equal(["the server's own port, as the server heard"]);
   });
 
-  it("with the internet, the internet has to answer and nothing else may", () => {
+  it("with the internet, the internet has to answer and nothing else may; a firewall may refuse in its own name", () => {
     const open = trials({ mode: "open" }, { isRouted: true });
+    const firewalled = (trial: Trial) => (trial.expected === "open" ? "answered" : "refused");
+    expect(through(open, firewalled)).to.deep.equal(names(open.filter(({ target }) => target.kind === "relay")));
     const asItShould = (trial: Trial) => (trial.expected === "open" ? "answered" : "timed-out");
     expect(through(open, asItShould)).to.deep.equal([]);
     expect(through(open, () => "timed-out")).to.deep.equal(["internet 198.51.100.7:443"]);

@@ -25,8 +25,9 @@ export function unprobed(why: string): EgressFinding[] {
   return [{ target, expected: "closed", outcome: "missing", ok: false }];
 }
 
-function judgedOne({ target, expected, name }: Trial, { at, outcome }: ProbeFinding): EgressFinding {
-  const isShut = SHUT.has(outcome) || (outcome === "refused" && isOwnLoopback(target, at));
+function judgedOne(trial: Trial, { at, outcome }: ProbeFinding): EgressFinding {
+  const { target, expected, name, isFirewalled = false } = trial;
+  const isShut = SHUT.has(outcome) || (outcome === "refused" && (isFirewalled || isOwnLoopback(target, at)));
   const ok = expected === "closed" ? isShut : outcome === "answered";
   const where = at === "" ? name : `${name}: ${at}`;
   return { target: printable(where).slice(0, TARGET_CHARACTERS_MAX), expected, outcome, ok };

@@ -5,7 +5,13 @@ import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { ProbeTarget } from "#schemas/wire/probe.ts";
 import { relayPaths } from "#schemas/wire/relay-http.ts";
 
-export type Trial = Readonly<{ target: ProbeTarget; expected: "closed" | "open"; name: string }>;
+export type Trial = Readonly<{
+  target: ProbeTarget;
+  expected: "closed" | "open";
+  name: string;
+  /** A refusal may be the firewall's own, which answers in the name of what it shuts. */
+  isFirewalled?: boolean;
+}>;
 
 /** Ports on which the server listens for as long as it waits for the sandbox's answer. */
 export type OwnPorts = Readonly<{ hosts: readonly string[]; tcp: number; udp: number }>;
@@ -24,14 +30,13 @@ export const PROXY_PORT = 3128;
 
 export function trialsFor(probing: Probing): Trial[] {
   const { settings, network, isRouted } = probing;
-  const isOpen = network.mode === "open";
-  return [
-    ...(isOpen && isRouted ? [] : [...outside(settings), ...names(settings)]),
-    ...(isOpen ? internet(settings, isRouted) : []),
-    ...inside(probing),
-    ...relayEndpoints(probing.sandboxId),
-    ...(isOpen && isRouted ? [] : proxy(settings, network)),
-  ];
+  const relay = relayEndpoints(probing.sandboxId);
+  if (network.mode !== "open") {
+    return [...outside(settings), ...names(settings), ...inside(probing), ...relay, ...proxy(settings, network)];
+  }
+  if (isRouted) return [...internet(settings, true), ...inside(probing).map(firewalled), ...relay];
+  const proxied = [...internet(settings, false), ...proxy(settings, network)];
+  return [...outside(settings), ...names(settings), ...inside(probing), ...relay, ...proxied];
 }
 
 function outside({ outside: addresses }: ProbeSettings): Trial[] {
@@ -114,6 +119,10 @@ function mismatches({ host, port }: { host: string; port: number | undefined }, 
       `${name} as the Host header behind ${host}`,
     ),
   ];
+}
+
+function firewalled(trial: Trial): Trial {
+  return { ...trial, isFirewalled: true };
 }
 
 function closed(target: ProbeTarget, name: string): Trial {

@@ -1,0 +1,52 @@
+// Runs in a network namespace of a test's own, beside servers that stand in for what a sandbox must not reach: starts an
+// install, gives it one command, and prints what came of it as JSON. Documentation addresses only; nothing leaves.
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { openTestInstall, openTestSession } from "./running-install.ts";
+
+export const STAND_INS = {
+  outside: "192.0.2.1:443",
+  metadata: "169.254.169.254:80",
+  private: "198.51.100.1:5432",
+  nameServer: "192.0.2.53",
+  gateway: "198.51.100.1",
+  gatewayPort: 22,
+} as const;
+
+async function listen(address: string): Promise<void> {
+  const [host = "", port] = address.split(":");
+  const tcp = createServer((socket) => void socket.on("error", () => undefined).end("here\n"));
+  tcp.listen(Number(port), host).unref();
+  await once(tcp, "listening");
+}
+
+async function echo(host: string, port: number): Promise<void> {
+  const udp = createSocket("udp4", (message, sender) => udp.send(message, sender.port, sender.address));
+  udp.bind(port, host).unref();
+  await once(udp, "listening");
+}
+
+async function main(): Promise<void> {
+  const { outside, metadata, nameServer, gateway, gatewayPort } = STAND_INS;
+  const [host = "", port] = outside.split(":");
+  await Promise.all([
+    ...[outside, metadata, STAND_INS.private, `${gateway}:${gatewayPort}`].map(listen),
+    ...[echo(host, Number(port)), echo(nameServer, 53)],
+  ]);
+  const probe = { outside: [outside], metadata: [metadata], private: [STAND_INS.private], nameServers: [nameServer] };
+  const install = await openTestInstall({ sandboxes: { probe: { ...probe, hostPorts: [gatewayPort] } } });
+  const session = await openTestSession(install.server);
+  await session.post("$ echo ran");
+  const ended = await session.event("TurnEnded");
+  const result = {
+    ended,
+    probed: session.seen("EgressProbed"),
+    types: session.messages.flatMap(({ events }) => events.map(({ type }) => type)),
+  };
+  await session.close();
+  await install.close();
+  process.stdout.write(JSON.stringify(result));
+}
+
+if (import.meta.main) await main();
