@@ -2,6 +2,7 @@ import { idleMemoryBench } from "./idle-memory.ts";
 import { ledgerAppendBench } from "./ledger-append.ts";
 import { longSessionBench } from "./long-session.ts";
 import { manySessionsBench, reattachBench } from "./many-sandboxes.ts";
+import { networkProbeBench } from "./network-probe.ts";
 import type { Row } from "./row.ts";
 import { largeOutputBench, roundTripBench, sandboxStartBench } from "./sandbox-link.ts";
 import { warmTurnBench } from "./warm-turn.ts";
@@ -14,6 +15,7 @@ export const benches: readonly Bench[] = [
   { name: "large-output", run: largeOutputBench },
   { name: "ledger-append", run: ledgerAppendBench },
   { name: "sandbox-start", run: sandboxStartBench },
+  { name: "network-probe", run: networkProbeBench },
   { name: "long-session", run: longSessionBench },
   { name: "relay-restart", run: reattachBench },
   { name: "many-sessions", run: manySessionsBench },
