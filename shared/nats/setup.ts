@@ -37,6 +37,8 @@ export const ATTEMPTS_MAX = 10;
 const PROVIDERS = ["local", "docker"] as const;
 const HEADER_BYTES_MAX = 8 * 1024;
 export const ACK_WAIT_MS = 30_000;
+/** A turn waits for a probe, so one that a scheduler took with it when it died comes again soon. */
+export const PROBE_ACK_WAIT_MS = 5_000;
 const WORK_PENDING_MAX = 100_000;
 const PARKED_MAX = 10_000;
 const DUPLICATE_WINDOW_MS = 120_000;
@@ -56,7 +58,7 @@ export async function prepareNats(options: {
     prepareLedger(core, options.shards),
     prepareLeases(core, options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT),
     prepareWorkQueue(core, TIMERS_STREAM, [TIMERS_SUBJECT], [["scheduler", TIMERS_SUBJECT]]),
-    prepareWorkQueue(core, PROBES_STREAM, [PROBES_SUBJECT], [["scheduler", PROBES_SUBJECT]]),
+    prepareWorkQueue(core, PROBES_STREAM, [PROBES_SUBJECT], [["scheduler", PROBES_SUBJECT, PROBE_ACK_WAIT_MS]]),
     prepareParked(core),
     prepareWorkQueue(
       edge,
@@ -136,12 +138,13 @@ async function prepareWorkQueue(
   manager: JetStreamManager,
   stream: string,
   subjects: string[],
-  consumers: ReadonlyArray<readonly [name: string, subject: string]>,
+  consumers: ReadonlyArray<readonly [name: string, subject: string, ackWaitMs?: number]>,
 ): Promise<void> {
   await ensureStream(manager, file(stream, subjects, RetentionPolicy.Workqueue));
-  for (const [name, subject] of consumers) {
+  for (const [name, subject, ackWaitMs] of consumers) {
     await ensureConsumer(manager, stream, {
       ...pull(name, subject),
+      ...(ackWaitMs === undefined ? {} : { ack_wait: nanos(ackWaitMs) }),
       ack_policy: AckPolicy.Explicit,
       max_ack_pending: WORK_PENDING_MAX,
       max_deliver: ATTEMPTS_MAX + 1,

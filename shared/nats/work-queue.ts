@@ -19,7 +19,7 @@ import { type Timer, timer } from "#schemas/scheduler/timer.ts";
 import { type Failure, Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
-import { ACK_WAIT_MS, ATTEMPTS_MAX } from "./setup.ts";
+import { ACK_WAIT_MS, ATTEMPTS_MAX, PROBE_ACK_WAIT_MS } from "./setup.ts";
 
 /** The scheduler's way to one kind of provider (`edge-scheduler`). */
 export function openTaskSender(options: { nats: NatsConnection; provider: string }): WorkQueueSender<ProviderTask> {
@@ -79,7 +79,7 @@ export function openProbeSender(options: { nats: NatsConnection }): WorkQueueSen
 }
 
 export function openProbeReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<ProbeTask> {
-  const queue = { stream: PROBES_STREAM, consumer: "scheduler" };
+  const queue = { stream: PROBES_STREAM, consumer: "scheduler", ackWaitMs: PROBE_ACK_WAIT_MS };
   return receiver(options, queue, (message) => probeTask.parse(message.json()));
 }
 
@@ -104,7 +104,8 @@ function sender<Item>(nats: NatsConnection, subject: string, schema: z.ZodType<I
   };
 }
 
-type Queue = Readonly<{ stream: string; consumer: string }>;
+/** `ackWaitMs`: that of its consumer, when it is not the usual one. */
+type Queue = Readonly<{ stream: string; consumer: string; ackWaitMs?: number }>;
 type Work<Item> = Readonly<{
   nats: NatsConnection;
   jetstream: JetStreamClient;
@@ -167,7 +168,8 @@ async function next(consumer: Consumer, closing: AbortSignal): Promise<JsMsg | u
 
 /** An acknowledgement that does not get through throws: the item comes again, to a handler that expects that. */
 async function settle<Item>(message: JsMsg, work: Work<Item>): Promise<void> {
-  const alive = setInterval(() => message.working(), ACK_WAIT_MS / 3);
+  const { ackWaitMs = ACK_WAIT_MS } = work.queue;
+  const alive = setInterval(() => message.working(), ackWaitMs / 3);
   try {
     const error = await failureOfHandling(message, work);
     if (error === undefined) await message.ackAck();
