@@ -50,13 +50,13 @@ export async function readAdminToken(folder: StateFolder): Promise<string | unde
   return text === undefined ? undefined : parsed(z.looseObject({ adminToken: secret }), text, folder).adminToken;
 }
 
-export /** Of an install that was started before; `undefined` when there is none. */
+/** Of an install that was started before; `undefined` when there is none. */
 export async function readInstallId(folder: StateFolder): Promise<string | undefined> {
   const text = await readIfThere(folder.secrets);
   return text === undefined ? undefined : parsed(z.looseObject({ installId }), text, folder).installId;
 }
 
-function newSecrets(): Secrets {
+export function newSecrets(): Secrets {
   return {
     version: 1,
     installId: randomUUID(),
