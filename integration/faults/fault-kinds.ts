@@ -7,12 +7,16 @@ import { type Guest, guestsOf, signal } from "./guests.ts";
 import type { Random } from "./random.ts";
 import type { Peer, ServiceName, Stage } from "./stage.ts";
 import { BRAINS, FREE_BRAIN, type StepPlan, stepNames } from "./step-plan.ts";
+import type { Strays } from "./strays.ts";
 
 export type FaultContext = Readonly<{
   stage: Stage;
   plan: StepPlan;
   disks: Disks;
+  strays: Strays;
   random: Random;
+  /** Only faults of these kinds are drawn; of all when it is empty. */
+  kinds: readonly string[];
   leaseMs: number;
   reattachMs: number;
   /** Processes that a fault has in hand: no other touches them. */
@@ -48,11 +52,15 @@ export const FAULT_KINDS: Readonly<Record<string, FaultKind>> = {
   "stop pistisd": { weight: 3, strike: stopPistisd },
   "kill sandbox": { weight: 3, strike: killSandbox },
   "lose sandbox": { weight: 1, strike: loseSandbox },
+  "repeat a call": { weight: 3, strike: repeatCall },
+  "send as a deposed brain": { weight: 3, strike: sendLate },
 };
 
 export async function strikeAtRandom(context: FaultContext): Promise<Done> {
-  const { random } = context;
-  const kinds = Object.values(FAULT_KINDS);
+  const { random, kinds: wanted } = context;
+  const kinds = Object.entries(FAULT_KINDS).flatMap(([name, kind]) =>
+    wanted.length === 0 || wanted.includes(name) ? [kind] : [],
+  );
   let at = random.next() * kinds.reduce((sum, { weight }) => sum + weight, 0);
   for (const { weight, strike } of kinds) {
     at -= weight;
@@ -213,6 +221,18 @@ async function loseSandbox(context: FaultContext): Promise<Done> {
     await stage.restart("provider-local", 0);
     return { kind: "lose sandbox", target: guest.sandboxId };
   });
+}
+
+async function repeatCall(context: FaultContext): Promise<Done> {
+  const guest = pickGuest(context);
+  if (guest === undefined || !(await context.strays.again(guest.sandboxId))) return undefined;
+  return { kind: "repeat a call", target: guest.sandboxId };
+}
+
+async function sendLate(context: FaultContext): Promise<Done> {
+  const guest = pickGuest(context);
+  if (guest === undefined || !(await context.strays.late(guest.sandboxId))) return undefined;
+  return { kind: "send as a deposed brain", target: guest.sandboxId };
 }
 
 export function serviceOf(name: ProcessName): string {

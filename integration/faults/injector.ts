@@ -17,8 +17,10 @@ import { type Violation, violationsIn } from "./invariants.ts";
 import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
 import { openRandom } from "./random.ts";
+import { openShortMemoryModel } from "./short-memory-model.ts";
 import { type KnownDeath, openStage, type Stage } from "./stage.ts";
 import { BRAINS, openStepPlan } from "./step-plan.ts";
+import { openStrays } from "./strays.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
 const SESSIONS = 5;
@@ -33,6 +35,8 @@ export type RunOptions = Readonly<{
   faults: number;
   /** Whether it goes on until every named step was reached. */
   allSteps: boolean;
+  /** Only faults of these kinds are drawn; of all when absent. */
+  kinds?: readonly string[];
   /** Says what happens, a line each. */
   say: (line: string) => void;
 }>;
@@ -72,7 +76,7 @@ type Scene = Readonly<{
   close: () => Promise<void>;
 }>;
 
-async function openScene({ seed, say }: RunOptions): Promise<Scene> {
+async function openScene({ seed, kinds = [], say }: RunOptions): Promise<Scene> {
   execFileSync(process.execPath, [join(ROOT, "infra", "build-pistisd.ts"), "--faults"], { stdio: "ignore" });
   const random = openRandom(seed);
   const plan = openStepPlan(random.branch());
@@ -85,8 +89,9 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
     book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
     plan.reached(reached);
   };
+  const model = await openShortMemoryModel(random.branch());
   const stage = await openStage({
-    config: { recovery: { reattachMs: REATTACH_MS }, sandboxes: { startMs: 15_000 } },
+    config: { recovery: { reattachMs: REATTACH_MS }, sandboxes: { startMs: 15_000 }, models: model.config },
     brains: BRAINS.length,
     arm: plan.arm,
     onDeath,
@@ -96,12 +101,13 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
   const disks = openDisks(sandboxes, join(install.folder, "graveyard"));
   const context: FaultContext = {
     ...{ stage, plan, disks, leaseMs: LEASE_TTL_MS_DEFAULT, reattachMs: REATTACH_MS },
-    random: random.branch(),
+    ...{ random: random.branch(), strays: await openStrays(install, disks, random.branch()), kinds },
     busy: new Set<ProcessName>(),
     brainDown: book.brainDown,
   };
   const workload = startWorkload({
     ...{ server: install.server, random: random.branch(), sessions: SESSIONS, repository, say },
+    shortMemoryModel: model.name,
   });
   return {
     ...{ stage, workload, disks, context, ...book },
@@ -109,6 +115,7 @@ async function openScene({ seed, say }: RunOptions): Promise<Scene> {
     pistisdReached: plan.reached,
     close: async () => {
       await stage.close();
+      await model.close();
       await rm(repository, { recursive: true, force: true });
     },
   };

@@ -1,5 +1,6 @@
 // `npm run mutations`: switches each invariant off by a change of one line, in a copy of the tree, and shows that its
-// named tests go red. They have to be green there before. With `--inject N` the fault injector looks as well, N faults.
+// named tests go red. They have to be green there before. With `--inject N` the fault injector looks as well, N faults of
+// the kinds by which the change can be seen from outside.
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,6 +18,10 @@ type Mutation = Readonly<{
   to: string;
   tests: string;
   named: string;
+  /** Faults that the injector draws; of all kinds when absent. */
+  kinds?: readonly string[];
+  /** Why no fault from outside can show it: another guard stands before or behind this one. */
+  unseen?: string;
 }>;
 
 const BRAIN = "services/brain";
@@ -38,12 +43,22 @@ const MUTATIONS: readonly Mutation[] = [
     to: 'appendLine(path, "a", beginning);',
     tests: "services/pistisd/state/state.test.ts",
     named: "I2",
+    kinds: ["repeat a call"],
   },
   {
     invariant: "I3",
     file: `${BRAIN}/session/decide.ts`,
     from: 'if (call === undefined || call.status === "closed") return [];',
     to: "if (call === undefined) return [];",
+    tests: `${BRAIN}/session/decide.test.ts`,
+    named: "I3",
+    unseen: "each end is decided on once; only an append whose answer was lost is decided on again",
+  },
+  {
+    invariant: "I3",
+    file: `${BRAIN}/session/decide.ts`,
+    from: "const events = [...openCalls(session).map((call) => closeAtEnd(turnId, call)), turnEnded(turnId, ending)];",
+    to: "const events: BrainEvent[] = [turnEnded(turnId, ending)];",
     tests: `${BRAIN}/session/decide.test.ts`,
     named: "I3",
   },
@@ -54,6 +69,16 @@ const MUTATIONS: readonly Mutation[] = [
     to: 'if (session.status !== "working") {',
     tests: `${BRAIN}/session/decide.test.ts`,
     named: "I4",
+    kinds: ["stop brain at a step"],
+  },
+  {
+    invariant: "I4",
+    file: "services/pistisd/channel/epoch-fence.ts",
+    from: "if (epoch >= state.epoch()) return;",
+    to: "if (epoch >= 0) return;",
+    tests: "services/pistisd/channel/channel.int.test.ts",
+    named: "I4",
+    kinds: ["send as a deposed brain"],
   },
   {
     invariant: "I5",
@@ -70,6 +95,7 @@ const MUTATIONS: readonly Mutation[] = [
     to: "",
     tests: `${BRAIN}/session/decide.test.ts`,
     named: "I6",
+    unseen: "the turn's loop closes every call before it asks the model; this guards against a loop that does not",
   },
   {
     invariant: "I7",
@@ -78,6 +104,7 @@ const MUTATIONS: readonly Mutation[] = [
     to: "",
     tests: `${SCHEDULER}/decide.test.ts`,
     named: "I7",
+    unseen: "only the end of a session asks for a deletion",
   },
   {
     invariant: "I8",
@@ -124,7 +151,7 @@ function isCaught(tree: string, mutation: Mutation): boolean {
     text.replace(from, () => to),
   );
   const after = redTests(tree, mutation);
-  const violated = values.inject === undefined ? [] : injected(tree, values.inject);
+  const violated = values.inject === undefined ? [] : injected(tree, values.inject, mutation);
   writeFileSync(path, text);
   const caught = before.length === 0 && after.length > 0;
   say(`${invariant}  ${caught ? "caught" : "NOT CAUGHT"}  ${file}\n      - ${from}\n      + ${to}`);
@@ -134,8 +161,9 @@ function isCaught(tree: string, mutation: Mutation): boolean {
   return caught;
 }
 
-/** Titles of the named tests that fail in this tree. */
+/** Titles of the named tests that fail in this tree. Those of the daemon run what was built of it. */
 function redTests(tree: string, { tests, named }: Mutation): string[] {
+  if (tests.startsWith("services/pistisd/")) execFileSync(NODE, [join(tree, "infra", "build-pistisd.ts")]);
   const mocha = join(tree, "node_modules", "mocha", "bin", "mocha.js");
   const args = [mocha, tests, "--reporter", "json", ...(named === "" ? [] : ["--grep", `\\b${named}\\b`])];
   const { stdout } = spawnSync(NODE, args, { cwd: tree, encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
@@ -152,10 +180,12 @@ function failuresIn(report: unknown): string[] {
 }
 
 /** What the injector finds in this tree, in few words. */
-function injected(tree: string, faults: string): string[] {
+function injected(tree: string, faults: string, { kinds, unseen }: Mutation): string[] {
+  if (unseen !== undefined) return [`does not see it: ${unseen}`];
   const script = join(tree, "integration", "faults", "soak.ts");
   const env = { ...process.env, PATH: `${dirname(NODE)}:${process.env["PATH"]}` };
-  const { stdout } = spawnSync(NODE, [script, "--faults", faults, "--seed", "1", "--no-steps"], {
+  const drawn = kinds === undefined ? [] : ["--kinds", kinds.join(",")];
+  const { stdout } = spawnSync(NODE, [script, "--faults", faults, "--seed", "1", "--no-steps", ...drawn], {
     cwd: tree,
     env,
     encoding: "utf8",

@@ -1,5 +1,5 @@
 // `npm run soak -- --faults N [--seed S] [--json FILE]`: rounds of faults, each on an install of its own, until there
-// were N. The first round goes through every named step (not with --no-steps); the others are random. Ends with 1 when
+// were N. --kinds "kill brain,cut network" draws no others (fault-kinds.ts). The first round goes through every named step (not with --no-steps); the others are random. Ends with 1 when
 // anything is violated. --verbose says what happens when.
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -13,6 +13,7 @@ const { values } = parseArgs({
     faults: { type: "string", default: "10000" },
     seed: { type: "string" },
     json: { type: "string" },
+    kinds: { type: "string" },
     verbose: { type: "boolean", default: false },
     steps: { type: "boolean", default: true },
   },
@@ -31,6 +32,7 @@ for (let round = 0; count < wanted; round++) {
     seed,
     faults: Math.min(ROUND_FAULTS, wanted - count),
     allSteps: values.steps && round === 0,
+    kinds: values.kinds?.split(",") ?? [],
     say: (line) => void (values.verbose && process.stdout.write(`${new Date().toISOString().slice(14, 23)} ${line}\n`)),
   });
   results.push(result);

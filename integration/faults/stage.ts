@@ -237,10 +237,12 @@ type Supervising = Readonly<{
 /** What ends without having been killed from here is told and started again. */
 async function supervise({ install, options, start, outage, serving, signal }: Supervising): Promise<void> {
   const starting = new Set<Promise<void>>();
+  // What ended before all served for the first time was only slow to start.
+  const early = new Set(install.deaths);
   const revive = async (death: Death) => {
     const over = outage(death.name);
     const atMs = Date.now();
-    const served = serving.has(death.name);
+    const served = serving.has(death.name) && !early.has(death);
     options.onDeath(death, { atMs, served, reached: await reachedBy(install, death) });
     await start(death.name);
     over();

@@ -33,6 +33,9 @@ export const ARMED_BRAINS = ["brain-1", "brain-2"] as const;
 export const FREE_BRAIN = "brain-3";
 export const BRAINS = [...ARMED_BRAINS, FREE_BRAIN] as const;
 
+/** Every service that reacts to the ledger does so through the same feed. */
+const FEEDS = [...ARMED_BRAINS, "scheduler", "publisher", "projector"] as const;
+
 export function openStepPlan(random: Random): StepPlan {
   const waiting = new Map<ServiceName, StepName[]>();
   for (const [index, name] of random.shuffled(stepNames()).entries()) {
@@ -79,6 +82,7 @@ function serviceOf(name: StepName, index: number): ServiceName | undefined {
   if (service === "pistisd") return undefined;
   if (service === "brain") return ARMED_BRAINS[index % ARMED_BRAINS.length];
   if (service === "provider") return "provider-local";
+  if (service === "feed") return FEEDS[index % FEEDS.length];
   if (service === "relay" || service === "scheduler" || service === "projector") return service;
   if (service === "publisher" || service === "gateway") return service;
   return unknown(name);

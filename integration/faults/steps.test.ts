@@ -27,7 +27,6 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "services/brain/turn/session-run.ts#claim":
     "the append of brain.session.ending; the others have functions of their own",
   "services/brain/turn/workplace.ts#stopLeftovers": "repeats a stop: brain.stop.sent",
-  "services/brain/compaction/compact.ts#store": "one append between brain.call.storing and brain.model.asking",
   "services/brain/dispatch/dispatch.ts#takeOver": "the lease alone: #work begins with brain.lease.acquired",
   "services/brain/tools/bash.ts#bashTool": "called between brain.call.sending and brain.call.sent",
   "services/brain/tools/files.ts#writeTool": "called between brain.call.sending and brain.call.sent",
@@ -38,6 +37,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "services/scheduler/relay/join-tokens.ts#ask": "called between the scheduler.token and scheduler.passes steps",
   "services/publisher/copy/sandbox-repository.ts#copyIn": "between publisher.copy.packed and publisher.copy.done",
   "services/publisher/copy/sandbox-repository.ts#run": "between publisher.copy.packed and publisher.copy.done",
+  "services/egress/open-egress.ts#openEgress": "wires the reports; one that comes again is known by its batch",
   "services/publisher/git/mirror.ts#openGit": "an empty git configuration, written anew at every start",
   "services/relay/open-relay.ts#openRelay":
     "wires the report that relay.report.sending and relay.report.sent are around",

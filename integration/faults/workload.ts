@@ -35,6 +35,8 @@ export type WorkloadOptions = Readonly<{
   server: Server;
   random: Random;
   sessions: number;
+  /** A model whose window is small, so that its session's history is made shorter again and again. */
+  shortMemoryModel: string;
   say: (line: string) => void;
   /** A repository for the sessions that are opened and ended again and again. */
   repository: string;
@@ -59,6 +61,7 @@ export function startWorkload(options: WorkloadOptions): Workload {
   };
   const loops = [
     ...Array.from({ length: options.sessions }, () => lastingSession(working, options.random.branch())),
+    forgetfulSession(working, options.random.branch()),
     mortalSessions(working, options.random.branch()),
   ];
   const over = Promise.all(loops);
@@ -116,6 +119,24 @@ async function lastingSession(working: Working, random: Random): Promise<void> {
   }
 }
 
+/** Says at length what it says, to a model that remembers little. */
+async function forgetfulSession(working: Working, random: Random): Promise<void> {
+  const signal = working.stopping.signal;
+  const wanted = { title: "forgetful", model: working.shortMemoryModel };
+  const created = await insist(signal, () => createSession(working.server, wanted));
+  if (created === undefined) return;
+  const session = created.session.id;
+  working.lasting.push(session);
+  while (!signal.aborted) {
+    await post(working, session, longText(random));
+    await untilFree(working, session, signal);
+  }
+}
+
+function longText(random: Random): string {
+  return `Go on. ${"It is much that has to be remembered. ".repeat(random.between(20, 120))}`;
+}
+
 async function post(working: Working, session: string, text: string, delivery: "steer" | "queue" = "steer") {
   const messageId = newId("message");
   const { signal } = working.stopping;
@@ -161,18 +182,24 @@ function messageText(working: Working, random: Random): string {
 
 function stepText(working: Working, random: Random): string {
   const id = newMark(working, random);
-  const kind = random.between(0, 9);
+  const kind = random.between(0, 10);
   if (kind <= 1) return ["> read /workspace/marks", "& > list /workspace", "& > read /workspace/marks"].join("\n");
   if (kind === 2) return `> write /workspace/written/mark-${id}\n\`\`\`\n${id}\n\`\`\``;
   if (kind === 3) return `> background ${markCommand(id, random.between(1, 8) / 10)}`;
   if (kind === 4) return `$ ${markCommand(id, random.between(10, 25) / 10)}`;
+  if (kind === 5) return inOneReply([id, newMark(working, random), newMark(working, random)], 0.2);
   return `$ ${markCommand(id, random.between(0, 30) / 100)}`;
+}
+
+/** Several commands of one reply: they run one after the other, and all but the first are asked for and not started. */
+function inOneReply(ids: readonly string[], seconds: number): string {
+  return ids.map((id, index) => `${index === 0 ? "" : "& "}$ ${markCommand(id, seconds)}`).join("\n");
 }
 
 async function stopSomething(working: Working): Promise<void> {
   const session = working.random.pick(working.lasting);
-  const id = newMark(working, working.random);
-  await post(working, session, `$ ${markCommand(id, 3)}`);
+  const ids = [newMark(working, working.random), newMark(working, working.random)];
+  await post(working, session, inOneReply(ids, 3));
   await delay(working.random.between(200, 900));
   await insist(working.stopping.signal, () => interruptTurn(working.server, session));
 }

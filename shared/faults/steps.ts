@@ -32,8 +32,13 @@ export const STEPS = {
   "brain.turn.ended": "TurnEnded is stored by an append of its own; the lease is held",
   "brain.lease.releasing": "The turn is over; the lease is held",
   "brain.lease.released": "The lease is free; the message that began the turn may be unacknowledged",
+  "brain.compaction.asking": "The history is too long; the model is about to be asked for a summary of its older part",
+  "brain.compaction.storing": "How the history is made shorter is known; it is not stored",
+  "brain.compaction.stored": "HistoryCompacted is stored; the model has not seen the shorter history",
   "brain.session.ending": "An idle session is about to be ended",
   "brain.session.ended": "SessionEnded is stored; its message is not acknowledged",
+
+  "feed.batch.handled": "A service has handled a batch of the ledger; none of it is acknowledged",
 
   "gateway.request.deciding": "A request has come; nothing is stored",
   "gateway.request.stored": "The request's events are stored; the client has no answer",

@@ -2,6 +2,7 @@
 // turns are summarised, then every text is cut: each step at most once per request, and each is stored before its
 // effect is seen, so that a brain that takes over sees the same history.
 import { Refusal } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { isModelOverflow, type ModelWindow } from "../models/model.ts";
 import { systemPrompt } from "../prompt/system-prompt.ts";
 import { entriesOf } from "../session/history.ts";
@@ -116,6 +117,7 @@ async function planSummary(
   if (older === undefined) return undefined;
   const summaryTokensMax = Math.min(SUMMARY_TOKENS_MAX, Math.max(1, Math.floor(aim * SUMMARY_SHARE)));
   const bounds = { inputTokensMax: budget, summaryTokensMax };
+  step("brain.compaction.asking");
   const summary = await summaryOf(model, older.entries, bounds, {
     signal: AbortSignal.any([signals.abandon, signals.halt]),
     onRetry: (why, afterMs) => live.progress("model", `${why.slice(0, 900)}; asked again in ${afterMs} ms`),
@@ -129,7 +131,9 @@ async function store(
   size: Size,
 ): Promise<Working> {
   const tokensAfter = Math.ceil(tokens * size.scale);
+  step("brain.compaction.storing");
   await record.commit({ type: "CompactHistory", epoch, compaction, tokensBefore: size.tokens, tokensAfter });
+  step("brain.compaction.stored");
   signals.halt.throwIfAborted();
   return working(record.state);
 }

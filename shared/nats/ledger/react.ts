@@ -10,6 +10,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { JSONCodec, NatsError } from "nats";
 import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
 import { Fatal, failureOf } from "#shared/errors/errors.ts";
+import { step } from "#shared/faults/step.ts";
 import { sha256 } from "#shared/ids/ids.ts";
 import { ChainWatch } from "#shared/ledger/chain-watch.ts";
 import { type Delivery, deliver, type Parked, parkedOf, parkUntilRecorded, waited } from "#shared/ledger/delivery.ts";
@@ -106,6 +107,7 @@ async function workWhileItLasts(
       const place = { shard, message, alone };
       const isHandled = await handled(context, place, delivery, progress);
       if (!isHandled) return say(context, message, "-NAK");
+      step("feed.batch.handled");
       progress.ahead.delete(message.sequence);
       progress.acknowledged = message.sequence;
       if (delivery.stopping.aborted && progress.acknowledged >= progress.done) return say(context, message, "+ACK");
