@@ -65,7 +65,7 @@ export const STEPS = {
   "scheduler.passes.revoking": "SandboxDestroyed was heard; the passes still work",
   "scheduler.passes.revoked": "The passes work no more; the message is not acknowledged",
 
-  "publisher.copy.noting": "SandboxJoined was heard; the copy is not noted on disk",
+  "publisher.copy.noting": "EgressProbed was heard; the copy is not noted on disk",
   "publisher.copy.noted": "The copy is noted on disk; the message is not acknowledged",
   "publisher.copy.starting": "The repository is about to be copied in",
   "publisher.copy.packed": "The bundle is on the server's disk; nothing is in the sandbox",
