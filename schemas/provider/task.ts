@@ -1,6 +1,7 @@
 // What the scheduler asks of a provider and what comes back: work-queue messages in the EDGE account.
 // Everything here is checked by the scheduler before it becomes a fact in the ledger.
 import { z } from "zod";
+import { EGRESS_REQUESTS_MAX, egressRequest, egressUntold } from "#schemas/network/egress-request.ts";
 import { NO_NETWORK, sandboxNetwork } from "#schemas/network/sandbox-network.ts";
 
 const sandbox = {
@@ -73,6 +74,19 @@ export const report = z.discriminatedUnion("kind", [
       bootId: z.string().max(100),
     })
     .describe("From the relay: pistisd connected for the first time in this life"),
+  z
+    .strictObject({
+      kind: z.literal("egress"),
+      sandboxId: sandbox.sandboxId,
+      generation: sandbox.generation,
+      batch: z
+        .string()
+        .regex(/^evt_[0-9a-z]{1,64}$/)
+        .describe("New for each report, so that one that comes again is known"),
+      requests: z.array(egressRequest).max(EGRESS_REQUESTS_MAX),
+      untold: egressUntold.optional(),
+    })
+    .describe("From the egress service: what the sandbox asked for; of `untold` there was too much to tell each"),
 ]);
 
 export type ProviderTask = z.output<typeof providerTask>;

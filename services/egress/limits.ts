@@ -10,6 +10,8 @@ export type EgressLimits = Readonly<{
   headMs: number;
   headBytesMax: number;
   clientHelloBytesMax: number;
+  /** Nothing but TLS goes to this port. */
+  tlsOnlyPort: number;
   resolveMs: number;
   connectMs: number;
   /** Addresses of one name that are tried. */
@@ -29,6 +31,7 @@ export const egressLimits: EgressLimits = {
   headMs: 15_000,
   headBytesMax: 32 * 1024,
   clientHelloBytesMax: 64 * 1024,
+  tlsOnlyPort: 443,
   resolveMs: 5_000,
   connectMs: 10_000,
   addressesMax: 4,

@@ -4,6 +4,7 @@ import { parseEgressAddress } from "#schemas/network/egress-pipe.ts";
 import { Fatal } from "#shared/errors/errors.ts";
 import { type NatsAccess, openNats } from "#shared/nats/access.ts";
 import { openNetworkAsker } from "#shared/nats/network-questions.ts";
+import { openReportSender } from "#shared/nats/work-queue.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { startEgress } from "./egress.ts";
@@ -19,12 +20,19 @@ export type EgressParts = Readonly<{
 
 /** Closed with `resources`. */
 export async function openEgress(parts: EgressParts, resources: Resources): Promise<void> {
-  const { key, log } = parts;
+  const { config, key, log } = parts;
   const address = parseEgressAddress(parts.address);
   if (address === undefined) {
     throw new Fatal("egress_address", `${parts.address} is neither unix:/path nor tcp://host:port`);
   }
   const nats = await openNats(parts.nats, "egress", resources);
-  const egress = await startEgress({ address, key, askNetwork: openNetworkAsker({ nats }), log });
+  const reports = openReportSender({ nats, reporter: "egress" });
+  const { nameServers, testAddresses } = config.egress;
+  const egress = await startEgress({
+    ...{ address, key, nameServers, testAddresses },
+    askNetwork: openNetworkAsker({ nats }),
+    report: (id, report) => reports.send(id, report),
+    log,
+  });
   resources.add("egress", egress, ({ close }) => close());
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { egressFindings } from "#schemas/network/egress-finding.ts";
+import { egressRequest, egressUntold } from "#schemas/network/egress-request.ts";
 import { sandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { type EventsOf, entriesOf } from "../entry.ts";
 import { count, failure, id } from "../parts.ts";
@@ -37,6 +38,14 @@ export const schedulerEvents = {
   ),
   SandboxMissing: entry("The provider says that the sandbox is gone", z.strictObject(sandbox)),
   SandboxDestroyed: entry("The sandbox was deleted for good", z.strictObject(sandbox)),
+  EgressLogged: entry(
+    "The sandbox asked for a host through the egress service",
+    z.strictObject({ ...sandbox, batch: id, ...egressRequest.shape }),
+  ),
+  EgressSummarised: entry(
+    "The sandbox asked for more in a minute than is told one by one; this is the rest",
+    z.strictObject({ ...sandbox, batch: id, ...egressUntold.shape }),
+  ),
   EgressProbed: entry(
     "The network of the sandbox was probed; no command starts in it before one that passed",
     z.strictObject({

@@ -97,13 +97,16 @@ function reach({ address, key }: EgressService, arrival: EgressArrival, answerMs
   return new Promise((resolve, reject) => {
     const service = connect({ ...address, allowHalfOpen: true, noDelay: true });
     const deadline = setTimeout(() => service.destroy(new Error(`No answer within ${answerMs} ms`)), answerMs);
-    let answer = "";
+    let answer = Buffer.alloc(0);
     const onData = (bytes: Buffer) => {
-      answer += bytes.toString("latin1");
-      if (answer.length < GREETING_TAKEN.length) return;
+      answer = Buffer.concat([answer, bytes]);
+      if (answer.byteLength < GREETING_TAKEN.length) return;
       clearTimeout(deadline);
       service.off("data", onData).off("close", onClose).pause();
-      if (answer === GREETING_TAKEN) resolve(service);
+      // It may go on at once, with a refusal.
+      const rest = answer.subarray(GREETING_TAKEN.length);
+      if (rest.byteLength > 0) service.unshift(rest);
+      if (answer.toString("latin1").startsWith(GREETING_TAKEN)) resolve(service);
       else reject(new Error("It answers something else than an egress service"));
     };
     const onClose = () => {

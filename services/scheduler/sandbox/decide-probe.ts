@@ -4,9 +4,14 @@ import type { CommandOf } from "./decide.ts";
 import { identity } from "./requests.ts";
 import type { SessionSandbox } from "./sandbox.ts";
 
-/** Whether a sandbox that is there still has to be found closed before anything runs in it. */
-export function isToBeProbed({ sandbox, probedGeneration, ended }: SessionSandbox): boolean {
-  return !ended && sandbox.status === "joined" && sandbox.generation !== probedGeneration;
+/** The sandbox that is there, when it still has to be found closed before anything runs in it. */
+export function sandboxToProbe({
+  sandbox,
+  probedGeneration,
+  ended,
+}: SessionSandbox): { sandboxId: string; generation: number } | undefined {
+  if (ended || (sandbox.status !== "joined" && sandbox.status !== "inspecting")) return undefined;
+  return sandbox.generation === probedGeneration ? undefined : identity(sandbox);
 }
 
 /** A generation that has passed stays so: a restart of the same sandbox keeps its network. */

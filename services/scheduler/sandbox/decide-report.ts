@@ -5,6 +5,7 @@ import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import type { CommandOf } from "./decide.ts";
+import { decideEgress } from "./decide-egress.ts";
 import { createRequested, failedWith, identity, requested } from "./requests.ts";
 import { type Sandbox, type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
 
@@ -21,6 +22,7 @@ type Known = Readonly<{
 
 export function decideReport(state: SessionSandbox, command: CommandOf<"RecordReport">): SchedulerEvent[] {
   const { report, taskId, network, redelivered } = command;
+  if (report.kind === "egress") return decideEgress(state, { ...command, report });
   const known = { state, sandbox: checked(state, command), taskId, network, redelivered };
   switch (report.kind) {
     case "created":

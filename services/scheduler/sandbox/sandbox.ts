@@ -34,6 +34,8 @@ export type SessionSandbox = Readonly<{
   network: SandboxNetwork;
   /** The newest generation whose network was found to be as it should; 0: none was. */
   probedGeneration: number;
+  /** Reports of the egress service that were recorded, newest last: one that comes again is known by them. */
+  egressBatches: readonly string[];
   sandbox: Sandbox;
 }>;
 
@@ -44,10 +46,12 @@ export const initialState: SessionSandbox = {
   boots: [],
   network: NO_NETWORK,
   probedGeneration: 0,
+  egressBatches: [],
   sandbox: { status: "absent" },
 };
 
 const BOOTS_KEPT = 100;
+const EGRESS_BATCHES_KEPT = 100;
 
 /** The one sandbox id of a session, so that a report about a sandbox leads to its session without a lookup. */
 export function sandboxIdOf(session: string): string {
@@ -66,6 +70,9 @@ export function evolve(state: SessionSandbox, event: PistisEvent): SessionSandbo
       return { ...state, ended: true };
     case "SandboxNeeded":
       return { ...state, need: event.data.reason };
+    case "EgressLogged":
+    case "EgressSummarised":
+      return logged(state, event.data.batch);
     case "EgressProbed":
       return probed(state, event.data);
     default:
@@ -77,6 +84,12 @@ type SandboxFact = Extract<SchedulerEvent, { type: `Sandbox${string}` }>;
 
 function isAboutSandbox(event: PistisEvent): event is SandboxFact {
   return event.type.startsWith("Sandbox");
+}
+
+/** The events of one report come together, so the last batch is often known already. */
+function logged(state: SessionSandbox, batch: string): SessionSandbox {
+  if (state.egressBatches.includes(batch)) return state;
+  return { ...state, egressBatches: [...state.egressBatches, batch].slice(-EGRESS_BATCHES_KEPT) };
 }
 
 function probed(state: SessionSandbox, { passed, generation }: EventOf<"EgressProbed">["data"]): SessionSandbox {
