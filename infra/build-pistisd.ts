@@ -124,7 +124,8 @@ function replace(work: string): void {
 /** All that the result depends on: sources, contracts, packages, compiler and this file. */
 function hashInputs(target: Target): string {
   const hash = createHash("sha256");
-  const folders = ["services/pistisd", "schemas/wire", "shared/errors", "shared/faults", "shared/service"];
+  const shared = ["shared/errors", "shared/faults", "shared/service", "shared/sockets"];
+  const folders = ["services/pistisd", "schemas/wire", ...shared];
   const files = folders.flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
   );

@@ -29,6 +29,9 @@ export const CHANNELS_MAX = 64;
 /** Requests of one channel that are not answered yet. */
 export const REQUESTS_MAX = 256;
 
+/** Connections of commands to the sandbox's proxy. */
+export const WAYS_OUT_MAX = 256;
+
 export const PING_EVERY_MS = 4_000;
 /** Nothing heard from the relay for this long: the connection is dead. */
 export const SILENCE_MS_MAX = 10_000;

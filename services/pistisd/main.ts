@@ -2,7 +2,7 @@
 import { accessSync, constants, readFileSync, rmSync, writeSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import type { Log } from "#shared/service/log.ts";
-import { commandEnvironment } from "./commands/environment.ts";
+import { commandEnvironment, hasWayOut } from "./commands/environment.ts";
 import { runSearchJob } from "./files/search-job.ts";
 import { openSystem } from "./native/system.ts";
 import { type Dismissal, startPistisd, VERSION } from "./pistisd.ts";
@@ -42,6 +42,7 @@ async function runDaemon(): Promise<void> {
       stateDirectory: env["PISTISD_STATE"] || "/var/lib/pistisd",
       root: env["PISTISD_ROOT"] || "/workspace",
       shell: ["/bin/bash", "/usr/bin/bash"].find(isExecutable) ?? "/bin/sh",
+      wayOut: hasWayOut(env),
       environment: commandEnvironment(env),
       system: openSystem(),
       self: selfCommand(env["PISTISD_LOADER"]),

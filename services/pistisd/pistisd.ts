@@ -7,6 +7,7 @@ import { openChannels } from "./channel/channels.ts";
 import { openEpochFence } from "./channel/epoch-fence.ts";
 import { Calls } from "./commands/calls.ts";
 import { commandOperations } from "./commands/operations.ts";
+import { keepWayOut } from "./egress/way-out.ts";
 import { fileOperations } from "./files/operations.ts";
 import { openWorkspace } from "./files/workspace.ts";
 import type { System } from "./native/system.ts";
@@ -25,6 +26,8 @@ export type PistisdDependencies = Readonly<{
   stateDirectory: string;
   root: string;
   shell: string;
+  /** Whether there is a way to the network, over the relay. */
+  wayOut: boolean;
   environment: Readonly<Record<string, string>>;
   system: System;
   /** How to start this very program again. */
@@ -56,6 +59,7 @@ export async function startPistisd(dependencies: PistisdDependencies): Promise<P
   const stopping = new AbortController();
   const fence = openEpochFence(state);
   const context = { operations, fence, bootId: state.bootId, version: VERSION, log };
+  const wayOut = dependencies.wayOut ? keepWayOut({ ...relay, signal: stopping.signal, log }) : undefined;
   const dismissed = stayConnected(dependencies, state, stopping.signal, (outlet) =>
     openChannels({ ...context, outlet }),
   );
@@ -64,7 +68,7 @@ export async function startPistisd(dependencies: PistisdDependencies): Promise<P
     dismissed,
     close: async () => {
       stopping.abort();
-      await calls.close();
+      await Promise.all([calls.close(), wayOut]);
       await dismissed;
     },
   };

@@ -31,6 +31,22 @@ describe("the environment of commands", () => {
     expect(commandEnvironment({})).to.include({ HOME: "/root" }).and.to.have.property("PATH").that.contains("/bin");
   });
 
+  it("C119: names the sandbox's proxy in both cases, and to Node, when there is a way out", () => {
+    const environment = commandEnvironment({ PISTIS_EGRESS: "1", HTTPS_PROXY: "http://image.example" });
+    for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"]) {
+      expect(environment).to.have.property(name, "http://127.0.0.1:3128");
+      expect(environment).to.have.property(name.toLowerCase(), "http://127.0.0.1:3128");
+    }
+    expect(environment["NO_PROXY"]).to.equal("localhost,127.0.0.1,::1").and.to.equal(environment["no_proxy"]);
+    expect(environment).to.have.property("NODE_USE_ENV_PROXY", "1").and.not.have.property("PISTIS_EGRESS");
+  });
+
+  it("C119: names no proxy when there is no way out", () => {
+    for (const own of [{}, { PISTIS_EGRESS: "0" }, { PISTIS_EGRESS: "" }]) {
+      expect(Object.keys(commandEnvironment(own)).filter((name) => /proxy/i.test(name))).to.deep.equal([]);
+    }
+  });
+
   it("lets a request set ordinary names only", () => {
     expect(["A", "_b1", "PATH", "GIT_EDITOR"].filter(mayBeSet)).to.have.length(4);
     expect(["LD_PRELOAD", "PISTIS_CALL", "PISTISD_X", "a-b", "1A", "A=B", ""].filter(mayBeSet)).to.deep.equal([]);

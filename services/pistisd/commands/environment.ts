@@ -1,13 +1,23 @@
 // What a command sees. Built from nothing: of the daemon's own environment only what an image sets for its
 // tools is taken over, so no secret of the daemon and no linker setting gets in.
 
+import { PROXY_HOST, PROXY_PORT } from "../egress/way-out.ts";
+
 type Environment = Readonly<Record<string, string>>;
 
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/** Tools differ in the case that they read. */
+const PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"].flatMap((name) => [
+  name,
+  name.toLowerCase(),
+]);
+const PROXY_URL = `http://${PROXY_HOST}:${PROXY_PORT}`;
+const NOT_PROXIED = "localhost,127.0.0.1,::1";
+
 const TAKEN_OVER = new Set([
   ...["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "DISPLAY", "HOSTNAME"],
-  ...["http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"],
+  ...PROXY_VARIABLES,
   ...["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO"],
   ...["GOPATH", "GOROOT", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN", "NODE_PATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH"],
   ...["VIRTUAL_ENV", "CONDA_PREFIX", "npm_config_registry", "PIP_INDEX_URL", "CHROME_BIN"],
@@ -48,6 +58,17 @@ const NOBODY_IS_THERE: Environment = {
 
 export const CALL_MARK = "PISTIS_CALL";
 
+/** The provider says so to a sandbox whose network is not `none`. */
+export function hasWayOut(own: Readonly<Record<string, string | undefined>>): boolean {
+  return own["PISTIS_EGRESS"] === "1";
+}
+
+/** What makes tools use the sandbox's proxy; Node's own fetch and http need to be told to look (C119). */
+function proxyEnvironment(): Environment {
+  const entries = PROXY_VARIABLES.map((name) => [name, /^no_proxy$/i.test(name) ? NOT_PROXIED : PROXY_URL] as const);
+  return { ...Object.fromEntries(entries), NODE_USE_ENV_PROXY: "1" };
+}
+
 /** The environment of every command, from that of the daemon. */
 export function commandEnvironment(own: Readonly<Record<string, string | undefined>>): Environment {
   const taken = Object.entries(own).flatMap(([name, value]) =>
@@ -58,6 +79,7 @@ export function commandEnvironment(own: Readonly<Record<string, string | undefin
     LANG: "C.UTF-8",
     SHELL: "/bin/sh",
     ...Object.fromEntries(taken),
+    ...(hasWayOut(own) ? proxyEnvironment() : {}),
     PATH: own["PATH"] || DEFAULT_PATH,
     ...NOBODY_IS_THERE,
   };

@@ -125,11 +125,11 @@ function launchRequest(local: Local, meta: Meta, token: string, groupFiles: read
     token: Descriptor.token,
     seccomp: seccomp === undefined ? undefined : Descriptor.seccomp,
   };
-  const args = guestArguments(view, descriptors, guestEnvironment(local));
+  const args = guestArguments(view, descriptors, guestEnvironment(local, meta));
   return { command, env: { PATH: SYSTEM_PATH }, args, token, seccomp };
 }
 
-function guestEnvironment(local: Local): Record<string, string> {
+function guestEnvironment(local: Local, { spec }: Meta): Record<string, string> {
   return {
     PATH: SYSTEM_PATH,
     HOME: GUEST_HOME,
@@ -139,5 +139,6 @@ function guestEnvironment(local: Local): Record<string, string> {
     PISTIS_RELAY_URL: `unix:${join(RELAY_FOLDER, local.relaySocketPath.slice(dirname(local.relaySocketPath).length + 1))}`,
     PISTIS_JOIN_TOKEN_FILE: JOIN_TOKEN_FILE,
     PISTISD_STATE,
+    ...(spec.network.mode === "none" ? {} : { PISTIS_EGRESS: "1" }),
   };
 }
