@@ -12,7 +12,7 @@ import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { newJoinToken, type Relay, revokePasses } from "./relay/join-tokens.ts";
-import { isToBeProbed } from "./sandbox/decide-probe.ts";
+import { sandboxToProbe } from "./sandbox/decide-probe.ts";
 import type { Sessions } from "./sessions.ts";
 
 export type Reacting = Readonly<{
@@ -88,10 +88,10 @@ async function answerNeed({ sessions, spec, log }: Reacting, message: LedgerMess
 /** Nobody waits for the answer here; a turn that waits and hears none asks again by SandboxNeeded. */
 async function askForProbe({ sessions, probes }: Reacting, message: LedgerMessage): Promise<void> {
   const { session, id } = message;
-  const state = await sessions.at(message);
-  if (state.sandbox.status !== "joined" || !isToBeProbed(state)) return;
+  const sandbox = sandboxToProbe(await sessions.at(message));
+  if (sandbox === undefined) return;
   step("scheduler.probe.sending");
-  await probes.send(`${id}-probe`, { session, generation: state.sandbox.generation });
+  await probes.send(`${id}-probe`, { session, generation: sandbox.generation });
   step("scheduler.probe.sent");
 }
 

@@ -219,10 +219,11 @@ describe("the scheduler", () => {
     expect(peer.probes).to.equal(2);
   });
 
-  it("C117: counts what a sandbox leaves out, or does not know how to do, as got through", async () => {
+  it("C117: counts what a sandbox leaves out, does not know or answers wrongly as got through", async () => {
     for (const [answers, target] of [
       ["nothing", "outside 192.0.2.1:443 by TCP"],
       ["refusal", "the probe itself: No such request"],
+      ["nonsense", "the probe itself: It broke the protocol"],
     ] as const) {
       const session = await openSession();
       probed.sandbox(sandboxIdOf(session)).answers = answers;

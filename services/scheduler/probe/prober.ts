@@ -6,10 +6,11 @@ import type { ProbeTask } from "#schemas/scheduler/probe.ts";
 import { failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { VersionConflict } from "#shared/ledger/ledger.ts";
+import { SandboxBreach } from "#shared/sandbox-link/breach.ts";
 import { type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { Log } from "#shared/service/log.ts";
 import { busy } from "../reports.ts";
-import { isToBeProbed } from "../sandbox/decide-probe.ts";
+import { sandboxToProbe } from "../sandbox/decide-probe.ts";
 import type { SessionSandbox } from "../sandbox/sandbox.ts";
 import type { Sessions } from "../sessions.ts";
 import { judged, unprobed } from "./judge.ts";
@@ -40,8 +41,9 @@ export async function probeSandbox(probing: Probing, { session, generation }: Pr
   const startedAt = performance.now();
   step("scheduler.probe.asking");
   const state = await sessions.now(session);
-  if (!isToBeProbed(state) || state.sandbox.status !== "joined" || state.sandbox.generation !== generation) return;
-  const findings = await probed(probing, state, state.sandbox.sandboxId);
+  const sandbox = sandboxToProbe(state);
+  if (sandbox?.generation !== generation) return;
+  const findings = await probed(probing, state, sandbox.sandboxId);
   const durationMs = Math.round(performance.now() - startedAt);
   const through = findings.filter(({ ok }) => !ok);
   if (through.length > 0)
@@ -70,6 +72,7 @@ async function probed(
     const answer = await answerOf(probing, sandboxId, trials);
     return judged(trials, answer, await ownPorts.close());
   } catch (error) {
+    if (error instanceof SandboxLost && error.cause instanceof SandboxBreach) return unprobed(error.message);
     if (error instanceof SandboxLost) throw unreachable(sandboxId, error);
     if (error instanceof Refusal) return unprobed(error.message);
     throw error;

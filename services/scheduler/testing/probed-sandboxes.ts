@@ -3,12 +3,13 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { ProbeAnswer, ProbeOutcome, ProbeTarget } from "#schemas/wire/probe.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { SandboxBreach } from "#shared/sandbox-link/breach.ts";
 import { SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { OpenProbeLink } from "../probe/prober.ts";
 
 export type ProbedSandbox = {
   outcome: ProbeOutcome;
-  answers: "everything" | "nothing" | "refusal";
+  answers: "everything" | "nothing" | "refusal" | "nonsense";
   /** It connects to the server's own port and says that it could not. */
   visitsServer: boolean;
   /** So often it cannot be reached. */
@@ -46,8 +47,14 @@ async function answer(sandbox: ProbedSandbox, targets: readonly ProbeTarget[]): 
   sandbox.probes += 1;
   if (sandbox.visitsServer) await visit(targets);
   if (sandbox.answers === "refusal") throw new Refusal("bad_request", "No such request");
+  if (sandbox.answers === "nonsense") throw nonsense();
   if (sandbox.answers === "nothing") return { findings: [] };
   return { findings: targets.map((_, target) => ({ target, at: "", outcome: sandbox.outcome })) };
+}
+
+/** As a link tells of an answer that does not fit its schema. */
+function nonsense(): SandboxLost {
+  return new SandboxLost("unreachable", "It broke the protocol", { cause: new SandboxBreach("No such answer") });
 }
 
 async function visit(targets: readonly ProbeTarget[]): Promise<void> {
