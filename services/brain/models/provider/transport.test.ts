@@ -88,7 +88,9 @@ describe("the way to a model's server", () => {
     let sent = 0;
     await serve((_request, response) => {
       const write = () => {
-        while (!response.destroyed && sent < 64 * MIB && response.write(Buffer.alloc(MIB))) sent += MIB;
+        for (let goesOn = true; goesOn && !response.destroyed && sent < 64 * MIB; sent += MIB) {
+          goesOn = response.write(Buffer.alloc(MIB));
+        }
       };
       response.on("drain", write).on("close", gone.resolve);
       write();
