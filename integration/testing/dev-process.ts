@@ -10,15 +10,26 @@ import type { ConfigFile } from "./running-install.ts";
 
 const PISTIS = resolve(import.meta.dirname, "../../services/cli/pistis");
 
-export type DevProcess = Readonly<{ server: Server; pid: number; close: () => Promise<void> }>;
+export type DevProcess = Readonly<{
+  server: Server;
+  pid: number;
+  /** Everything of the install, its sandboxes' disks included. */
+  statePath: string;
+  close: () => Promise<void>;
+}>;
 
-/** Starts it in a folder of its own, with this pistis.json; resolves when it is ready. */
-export async function startDevProcess(config: ConfigFile = {}): Promise<DevProcess> {
+/** Starts it in a folder of its own, with this pistis.json and these variables more; resolves when it is ready. */
+export async function startDevProcess(
+  config: ConfigFile = {},
+  environment: Readonly<Record<string, string>> = {},
+): Promise<DevProcess> {
   const folder = await mkdtemp(join(tmpdir(), "pistis-dev-"));
   await writeFile(join(folder, "pistis.json"), JSON.stringify(config));
   // The launcher becomes the server (exec), so its process id is the server's.
-  const child = spawn(PISTIS, ["dev", "--state", join(folder, "state"), "--port", "0"], {
+  const statePath = join(folder, "state");
+  const child = spawn(PISTIS, ["dev", "--state", statePath, "--port", "0"], {
     cwd: folder,
+    env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "ignore"],
   });
   const close = async () => {
@@ -30,7 +41,7 @@ export async function startDevProcess(config: ConfigFile = {}): Promise<DevProce
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    return { server: await accessOf(child), pid: child.pid ?? 0, close };
+    return { server: await accessOf(child), pid: child.pid ?? 0, statePath, close };
   } catch (error) {
     await close();
     throw error;

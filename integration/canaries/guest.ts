@@ -1,0 +1,103 @@
+// What root on the host sees of a sandbox: its processes with their environment, arguments and memory.
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from "node:fs";
+import { Readable } from "node:stream";
+
+const CHUNK_BYTES = 1024 * 1024;
+const NOTHING = Buffer.alloc(CHUNK_BYTES);
+
+/** Every process in the same process namespace as `pid`. */
+export function companionsOf(pid: number): number[] {
+  const namespace = namespaceOf(pid);
+  return processes().filter((other) => namespaceOf(other) === namespace);
+}
+
+/** The processes below `pid` that are in a process namespace of their own: a sandbox's, not its launcher's. */
+export function guestsOf(pid: number): number[] {
+  const own = namespaceOf(pid);
+  const parents = new Map(processes().map((one) => [one, parentOf(one)]));
+  const isBelow = (one: number): boolean => {
+    for (let at: number | undefined = one; at !== undefined && at > 1; at = parents.get(at))
+      if (at === pid) return true;
+    return false;
+  };
+  return [...parents.keys()].filter(
+    (one) => isBelow(one) && namespaceOf(one) !== own && namespaceOf(one) !== undefined,
+  );
+}
+
+/** Environment, arguments and the names of mounts, as /proc shows them. */
+export function* papersOf(pid: number): Generator<[string, Readable]> {
+  for (const name of ["environ", "cmdline", "comm", "mountinfo", "status"]) {
+    yield [`/proc/${pid}/${name}`, Readable.from([readFileSync(`/proc/${pid}/${name}`)])];
+  }
+}
+
+/** All that the process holds in memory, without what it maps from files unchanged. */
+export function memoryOf(pid: number): Readable {
+  return Readable.from(chunksOf(pid));
+}
+
+type Region = Readonly<{ start: number; end: number }>;
+
+function* chunksOf(pid: number): Generator<Buffer> {
+  const memory = openSync(`/proc/${pid}/mem`, "r");
+  try {
+    for (const { start, end } of regionsOf(pid)) {
+      for (let at = start; at < end; at += CHUNK_BYTES) {
+        const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, end - at));
+        const length = readAt(memory, chunk, at);
+        if (length > 0 && !chunk.equals(NOTHING.subarray(0, chunk.byteLength))) yield chunk.subarray(0, length);
+      }
+    }
+  } finally {
+    closeSync(memory);
+  }
+}
+
+function regionsOf(pid: number): Region[] {
+  return readFileSync(`/proc/${pid}/maps`, "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const [, start = "", end = "", rights = "", inode = ""] =
+        /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+)/.exec(line) ?? [];
+      if (!rights.startsWith("r") || line.includes("[v")) return [];
+      if (inode !== "0" && !rights.includes("w")) return [];
+      return [{ start: Number.parseInt(start, 16), end: Number.parseInt(end, 16) }];
+    });
+}
+
+/** 0 for what cannot be read, such as the pages of a guard. */
+function readAt(memory: number, chunk: Buffer, position: number): number {
+  try {
+    return readSync(memory, chunk, 0, chunk.byteLength, position);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EIO") return 0;
+    throw error;
+  }
+}
+
+function processes(): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+}
+
+function namespaceOf(pid: number): string | undefined {
+  return ifThere(() => readlinkSync(`/proc/${pid}/ns/pid`));
+}
+
+function parentOf(pid: number): number | undefined {
+  const stat = ifThere(() => readFileSync(`/proc/${pid}/stat`, "utf8"));
+  return stat === undefined ? undefined : Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+}
+
+/** Undefined when the process has ended. */
+function ifThere<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ESRCH"))
+      return undefined;
+    throw error;
+  }
+}
