@@ -18,6 +18,8 @@ const EFFECT = new RegExp(
   ].join("|"),
 );
 
+const POOL = "the pool is off under faults; services/scheduler/pool/pool.test.ts ends a scheduler at every await";
+
 const ALLOWED: Readonly<Record<string, string>> = {
   "services/brain/session/record.ts#commitAhead": "only starts commit; its caller has the step",
   "services/brain/session/record.ts#append": "every commit of the brain; the steps are around them",
@@ -34,6 +36,12 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "services/brain/tools/processes.ts#bashKillTool": "called between brain.call.sending and brain.call.sent",
   "services/gateway/session/sessions.ts#runOn": "called by run, between its two steps",
   "services/scheduler/sessions.ts#openSessions": "every append of the scheduler; the steps are around its callers",
+  "services/scheduler/pool/handover.ts#claim": POOL,
+  "services/scheduler/pool/handover.ts#adopt": POOL,
+  "services/scheduler/pool/handover.ts#settleClaim": POOL,
+  "services/scheduler/pool/keeper.ts#retire": POOL,
+  "services/scheduler/pool/keeper.ts#begin": POOL,
+  "services/scheduler/relay/seen-by-relay.ts#seenByRelay": "asks only",
   "services/scheduler/relay/join-tokens.ts#ask": "called between the scheduler.token and scheduler.passes steps",
   "services/publisher/copy/sandbox-repository.ts#copyIn": "between publisher.copy.packed and publisher.copy.done",
   "services/publisher/copy/sandbox-repository.ts#run": "between publisher.copy.packed and publisher.copy.done",

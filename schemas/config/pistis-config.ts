@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { probeSettings } from "#schemas/network/probe-settings.ts";
 import { allowSettings } from "#schemas/network/sandbox-network.ts";
+import { WARM_MAX } from "#schemas/scheduler/pool.ts";
 import { dockerSandboxes } from "./docker-sandboxes.ts";
 
 const price = z.strictObject({
@@ -68,6 +69,19 @@ export const pistisConfig = z.strictObject({
       processesMax: z.number().int().min(16).default(1_024),
       diskMiB: z.number().int().min(64).default(10_240),
       startMs: z.number().int().min(1_000).default(60_000).describe("How long a sandbox may take to start and join"),
+      warm: z
+        .number()
+        .int()
+        .min(0)
+        .max(WARM_MAX)
+        .default(0)
+        .describe("So many sandboxes are kept started that no session has used; a new session gets one at once"),
+      warmAgeMsMax: z
+        .number()
+        .int()
+        .min(1_000)
+        .default(3_600_000)
+        .describe("A sandbox that waited this long for a session is replaced by a new one"),
       allow: allowSettings
         .default([])
         .describe("Hosts that sandboxes may reach: a host name, host:port, or npm, pypi, crates, go. None: no network"),

@@ -11,6 +11,8 @@ export const PROBES_STREAM = "PROBES";
 /** In each account: work that nobody could do, with the reason, for a person to look at. */
 export const PARKED_STREAM = "PARKED";
 export const LEASES_BUCKET = "leases";
+/** CORE: what sandboxes the scheduler's warm pool has. */
+export const POOL_BUCKET = "pool";
 
 /** Session id under which events stand that belong to no session. */
 export const INSTALL_SESSION = "install";

@@ -18,7 +18,7 @@ export const relayPaths = {
   egress: "/v1/egress",
   /** GET, admin key: answers `sandboxList`. */
   sandboxes: "/v1/sandboxes",
-  /** DELETE, admin key: the sandbox's tokens and passes work no more, its socket is closed. */
+  /** GET, admin key: answers `sandboxStatus`. DELETE, admin key: the sandbox's tokens and passes work no more, its socket is closed. */
   sandbox: (id: string) => `/v1/sandboxes/${id}`,
   /** WebSocket, admin key: a server-side leg. */
   attach: (id: string) => `/v1/sandboxes/${id}/attach`,
@@ -44,7 +44,7 @@ export const sandboxList = z.strictObject({
   sandboxes: z.array(z.strictObject({ sandboxId, generation, online: z.boolean(), bootId: z.string().nullable() })),
 });
 
-/** Payload of a `status` frame. */
+/** Payload of a `status` frame, and what the relay answers about one sandbox. */
 export const sandboxStatus = z.strictObject({
   online: z.boolean(),
   bootId: z.string().max(100).nullable(),

@@ -1,7 +1,8 @@
 // What a sandbox may reach: asked by the egress service, which hears of a sandbox by its pass only.
 import type { NetworkQuestion } from "#schemas/network/question.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
-import { type SessionSandbox, sessionOf } from "./sandbox/sandbox.ts";
+import { ownerOf } from "./pool/owner.ts";
+import type { SessionSandbox } from "./sandbox/sandbox.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** Undefined for a sandbox that nobody asked for, that is of another generation, or that is gone. */
@@ -9,7 +10,7 @@ export async function networkOfSandbox(
   sessions: Pick<Sessions, "now">,
   { sandboxId, generation }: NetworkQuestion,
 ): Promise<SandboxNetwork | undefined> {
-  const state = await sessions.now(sessionOf(sandboxId));
+  const state = await sessions.now(await ownerOf(sessions, sandboxId));
   return isAlive(state, generation) ? state.network : undefined;
 }
 

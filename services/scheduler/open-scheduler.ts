@@ -7,6 +7,7 @@ import { mirrorReader } from "#shared/database/mirror.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { answerNetworkQuestions } from "#shared/nats/network-questions.ts";
+import { openPoolRecord } from "#shared/nats/pool-record.ts";
 import {
   openProbeReceiver,
   openProbeSender,
@@ -43,7 +44,17 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     openNats(parts.edgeNats, "edge-scheduler", resources),
   ]);
   const { shards } = config.ledger;
-  const { image = null, memoryMiB, cpuCores, processesMax, diskMiB, startMs } = config.sandboxes;
+  const {
+    image = null,
+    memoryMiB,
+    cpuCores,
+    processesMax,
+    diskMiB,
+    startMs,
+    provider,
+    warm,
+    warmAgeMsMax,
+  } = config.sandboxes;
   const scheduler = await startScheduler({
     ...(await openLedgerAndFeed({
       nats,
@@ -65,6 +76,10 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },
     answerNetwork: (answer) => answerNetworkQuestions({ nats: edge, answer, log }),
     relay: { url: relay.url, adminKey: relay.key },
+    warm: {
+      record: await openPoolRecord({ nats }),
+      settings: { size: warm, ageMsMax: warmAgeMsMax, provider },
+    },
     spec: { image, memoryMiB, cpuCores, processesMax, diskMiB, network: networkOf(config.sandboxes) },
     startMs,
     log,

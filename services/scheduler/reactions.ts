@@ -1,7 +1,6 @@
 // What the scheduler does about each message of the ledger, its own ones included: a request is appended first and
 // carried out when it comes back here, so a crash between the two only means that it comes back again.
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
-import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { ProviderTask, SandboxSpec } from "#schemas/provider/task.ts";
 import type { ProbeTask } from "#schemas/scheduler/probe.ts";
 import type { Timer } from "#schemas/scheduler/timer.ts";
@@ -11,8 +10,10 @@ import { newId } from "#shared/ids/ids.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { WorkQueueSender } from "#shared/work-queue/work-queue.ts";
+import type { WarmPool } from "./pool/pool.ts";
 import { newJoinToken, type Relay, revokePasses } from "./relay/join-tokens.ts";
 import { sandboxToProbe } from "./sandbox/decide-probe.ts";
+import { sessionOf } from "./sandbox/sandbox.ts";
 import type { Sessions } from "./sessions.ts";
 
 export type Reacting = Readonly<{
@@ -21,6 +22,7 @@ export type Reacting = Readonly<{
   probes: WorkQueueSender<ProbeTask>;
   timers: WorkQueueSender<Timer>;
   relay: Relay;
+  pool: Omit<WarmPool, "close">;
   /** Its network is that of new sandboxes; one that exists keeps its own. */
   spec: SandboxSpec;
   startMs: number;
@@ -41,21 +43,29 @@ type RequestEvent = EventOf<keyof typeof REQUESTS>;
 export async function react(reacting: Reacting, messages: readonly LedgerMessage[]): Promise<void> {
   for (const message of messages) {
     reacting.sessions.follow(message);
-    for (const event of message.events) await reactTo(reacting, message, event);
+    for (const event of message.events) {
+      await reactTo(reacting, message, event);
+      reacting.pool.hear(message, event);
+    }
   }
 }
 
 async function reactTo(reacting: Reacting, message: LedgerMessage, event: PistisEvent): Promise<void> {
-  const { sessions, relay } = reacting;
+  const { sessions, relay, pool } = reacting;
   const { session } = message;
   const cause = { correlationId: message.correlationId, causationId: message.id };
   switch (event.type) {
     case "SandboxNeeded":
-      await answerNeed(reacting, message);
+      if (!(await pool.handOver(message))) await answerNeed(reacting, message);
       if (event.data.reason === "unprobed") await askForProbe(reacting, message);
       return;
+    case "PoolMemberAdded":
+      return answerNeed(reacting, message);
+    case "PoolMemberClaimed":
+      return pool.settleClaim(message);
     case "SandboxJoined":
       return askForProbe(reacting, message);
+    case "PoolMemberRetired":
     case "SessionEnded":
       step("scheduler.deletion.asking");
       await sessions.command({ type: "DeleteSandbox", session, taskId: newId("task") }, cause);
@@ -74,9 +84,10 @@ async function reactTo(reacting: Reacting, message: LedgerMessage, event: Pistis
 
 async function answerNeed({ sessions, spec, log }: Reacting, message: LedgerMessage): Promise<void> {
   const { session, correlationId, id } = message;
+  const { network } = (await sessions.at(message)).pool?.spec ?? spec;
   try {
     step("scheduler.need.answering");
-    const command = { type: "AnswerNeed", session, taskId: newId("task"), network: spec.network } as const;
+    const command = { type: "AnswerNeed", session, taskId: newId("task"), network } as const;
     await sessions.command(command, { correlationId, causationId: id });
     step("scheduler.need.answered");
   } catch (error) {
@@ -103,10 +114,10 @@ async function carryOut(reacting: Reacting, message: LedgerMessage, event: Reque
   const { sessions, tasks } = reacting;
   const { session } = message;
   const { taskId, provider } = event.data;
-  const { sandbox, network } = await sessions.at(message);
+  const { sandbox, network, pool } = await sessions.at(message);
   if (!("taskId" in sandbox) || sandbox.taskId !== taskId) return;
   const [task] = await Promise.all([
-    taskFor(reacting, { session, network }, event),
+    taskFor(reacting, { ...(pool?.spec ?? reacting.spec), network }, event),
     setDeadline(reacting, session, event),
   ]);
   step("scheduler.task.sending");
@@ -123,14 +134,10 @@ async function setDeadline({ timers, startMs }: Reacting, session: string, event
   step("scheduler.deadline.set");
 }
 
-async function taskFor(
-  { relay, spec }: Reacting,
-  { session, network }: { session: string; network: SandboxNetwork },
-  event: RequestEvent,
-): Promise<ProviderTask> {
+async function taskFor({ relay }: Reacting, spec: SandboxSpec, event: RequestEvent): Promise<ProviderTask> {
   const { taskId, sandboxId, generation } = event.data;
-  const about = { taskId, session, sandboxId, generation };
+  const about = { taskId, session: sessionOf(sandboxId), sandboxId, generation };
   const op = REQUESTS[event.type];
   if (op === "inspect" || op === "destroy") return { op, ...about };
-  return { op, ...about, spec: { ...spec, network }, join: await newJoinToken(relay, about, Date.now()) };
+  return { op, ...about, spec, join: await newJoinToken(relay, about, Date.now()) };
 }

@@ -14,6 +14,7 @@ import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { openLedger } from "#shared/nats/ledger/jetstream-ledger.ts";
 import { type AskNetwork, answerNetworkQuestions, openNetworkAsker } from "#shared/nats/network-questions.ts";
+import { openPoolRecord } from "#shared/nats/pool-record.ts";
 import {
   openProbeReceiver,
   openProbeSender,
@@ -78,7 +79,7 @@ describe("the scheduler", () => {
     resources.add("tasks", await receiver.receive(async (task) => tasks.add(task)), (opened) => opened.close());
     const core = await nats.connect("scheduler");
     const edge = await nats.connect("edge-scheduler");
-    start = (startMs = START_MS) =>
+    start = async (startMs = START_MS) =>
       startScheduler({
         ledger: openLedger({ ...shared, nats: core, writer: "scheduler" }),
         feed: openLedgerFeed({ ...shared, nats: core, log: silentLog }),
@@ -95,6 +96,10 @@ describe("the scheduler", () => {
           openLink: probed.openLink,
         },
         relay: { url: relay.url, adminKey: ADMIN_KEY },
+        warm: {
+          record: await openPoolRecord({ nats: core }),
+          settings: { size: 0, ageMsMax: 60_000, provider: "local" },
+        },
         answerNetwork: (answer) => answerNetworkQuestions({ nats: edge, answer, log: silentLog }),
         spec,
         startMs,

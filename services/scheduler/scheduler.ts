@@ -6,11 +6,14 @@ import type { ProbeTask } from "#schemas/scheduler/probe.ts";
 import type { Timer } from "#schemas/scheduler/timer.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { AskNetwork } from "#shared/nats/network-questions.ts";
+import type { PoolRecordStore } from "#shared/nats/pool-record.ts";
 import { Resources } from "#shared/service/resources.ts";
 import type { RunningService, Start } from "#shared/service/service.ts";
 import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
 import { keepDeadline } from "./deadlines.ts";
 import { networkOfSandbox } from "./network.ts";
+import type { PoolSettings } from "./pool/handover.ts";
+import { openWarmPool } from "./pool/pool.ts";
 import { type OpenProbeLink, PROBES_AT_ONCE, probeSandbox } from "./probe/prober.ts";
 import { react } from "./reactions.ts";
 import type { Relay } from "./relay/join-tokens.ts";
@@ -33,6 +36,7 @@ export type SchedulerDependencies = Readonly<{
     openLink: OpenProbeLink;
   }>;
   relay: Relay;
+  warm: Readonly<{ record: PoolRecordStore; settings: PoolSettings }>;
   /** Starts to answer what a sandbox may reach. */
   answerNetwork: (answer: AskNetwork) => { close: () => Promise<void> };
   /** What each new sandbox gets. */
@@ -42,12 +46,13 @@ export type SchedulerDependencies = Readonly<{
 }>;
 
 export const startScheduler: Start<SchedulerDependencies> = async (dependencies): Promise<RunningService> => {
-  const { ledger, feed, reports, timers, probes, log } = dependencies;
+  const { ledger, feed, reports, timers, probes, warm, log } = dependencies;
   const sessions = openSessions(ledger);
-  const working = { ...dependencies, sessions, timers: timers.sender, probes: probes.sender };
-  const reporting = { sessions, network: dependencies.spec.network, log };
   const resources = new Resources();
   const close = (opened: { close: () => Promise<void> }) => opened.close();
+  const pool = resources.add("pool", openWarmPool({ ...dependencies, ...warm, sessions, now: Date.now }), close);
+  const working = { ...dependencies, sessions, pool, timers: timers.sender, probes: probes.sender };
+  const reporting = { sessions, pool, network: dependencies.spec.network, log };
   try {
     const handle = (messages: Parameters<typeof react>[1]) => react(working, messages);
     resources.add("ledger feed", await feed.react({ consumer: "scheduler", handle }), close);

@@ -9,6 +9,7 @@ import {
   LEASES_BUCKET,
   LEDGER_STREAM,
   NETWORK_QUESTIONS_SUBJECT,
+  POOL_BUCKET,
   PROBES_STREAM,
   PROBES_SUBJECT,
   parkedSubject,
@@ -45,7 +46,7 @@ export function corePermissions(user: (typeof CORE_USERS)[number], shards: numbe
     case "brain":
       return permissions(
         user,
-        [writesLedger, readsLedger, followsLedger(shards), reactsToLedger(user, shards), holdsLeases],
+        [writesLedger, readsLedger, followsLedger(shards), reactsToLedger(user, shards), usesBucket(LEASES_BUCKET)],
         { publish: ["live.>"] },
       );
     case "scheduler":
@@ -54,6 +55,7 @@ export function corePermissions(user: (typeof CORE_USERS)[number], shards: numbe
         readsLedger,
         followsLedger(shards),
         reactsToLedger(user, shards),
+        usesBucket(POOL_BUCKET),
         { publish: [TIMERS_SUBJECT, PROBES_SUBJECT] },
         worksOff(TIMERS_STREAM, "scheduler"),
         worksOff(PROBES_STREAM, "scheduler"),
@@ -102,13 +104,11 @@ const readsLedger: Grant = {
   ],
 };
 
-const holdsLeases: Grant = {
-  publish: [
-    `$KV.${LEASES_BUCKET}.*`,
-    `$JS.API.STREAM.INFO.KV_${LEASES_BUCKET}`,
-    `$JS.API.DIRECT.GET.KV_${LEASES_BUCKET}.>`,
-  ],
-};
+function usesBucket(name: string): Grant {
+  return {
+    publish: [`$KV.${name}.*`, `$JS.API.STREAM.INFO.KV_${name}`, `$JS.API.DIRECT.GET.KV_${name}.>`],
+  };
+}
 
 function reactsToLedger(service: Reactor, shards: number): Grant {
   const own = shardNumbers(shards).map((shard) => ledgerConsumer(service, shard));

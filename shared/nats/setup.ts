@@ -18,6 +18,7 @@ import {
   LEASES_BUCKET,
   LEDGER_STREAM,
   PARKED_STREAM,
+  POOL_BUCKET,
   PROBES_STREAM,
   PROBES_SUBJECT,
   REPORTS_STREAM,
@@ -57,6 +58,7 @@ export async function prepareNats(options: {
   await Promise.all([
     prepareLedger(core, options.shards),
     prepareLeases(core, options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT),
+    ensureStream(core, bucket(POOL_BUCKET)),
     prepareWorkQueue(core, TIMERS_STREAM, [TIMERS_SUBJECT], [["scheduler", TIMERS_SUBJECT]]),
     prepareWorkQueue(core, PROBES_STREAM, [PROBES_SUBJECT], [["scheduler", PROBES_SUBJECT, PROBE_ACK_WAIT_MS]]),
     prepareParked(core),
@@ -116,22 +118,28 @@ async function prepareLedger(manager: JetStreamManager, shards: number): Promise
   }
 }
 
-/** A KV bucket in the layout that every NATS client knows. An entry that is not renewed vanishes after `ttlMs`. */
+/** An entry that is not renewed vanishes after `ttlMs`. */
 async function prepareLeases(manager: JetStreamManager, ttlMs: number): Promise<void> {
-  const name = `KV_${LEASES_BUCKET}`;
   const config = {
-    ...file(name, [`$KV.${LEASES_BUCKET}.>`], RetentionPolicy.Limits),
-    max_msgs_per_subject: 1,
+    ...bucket(LEASES_BUCKET),
     max_age: nanos(ttlMs),
     duplicate_window: nanos(Math.min(ttlMs, DUPLICATE_WINDOW_MS)),
+  };
+  const found = await findStream(manager, config.name);
+  if (found === undefined) await manager.streams.add(config);
+  else if (found.max_age !== config.max_age) await manager.streams.update(config.name, config);
+}
+
+/** A KV bucket in the layout that every NATS client knows. */
+function bucket(name: string) {
+  return {
+    ...file(`KV_${name}`, [`$KV.${name}.>`], RetentionPolicy.Limits),
+    max_msgs_per_subject: 1,
     discard: DiscardPolicy.New,
     allow_rollup_hdrs: true,
     deny_delete: true,
     allow_direct: true,
   };
-  const found = await findStream(manager, name);
-  if (found === undefined) await manager.streams.add(config);
-  else if (found.max_age !== config.max_age) await manager.streams.update(name, config);
 }
 
 async function prepareWorkQueue(

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { egressFindings } from "#schemas/network/egress-finding.ts";
 import { egressRequest, egressUntold } from "#schemas/network/egress-request.ts";
 import { sandboxNetwork } from "#schemas/network/sandbox-network.ts";
+import { sandboxSpec } from "#schemas/provider/task.ts";
 import { type EventsOf, entriesOf } from "../entry.ts";
 import { count, failure, id } from "../parts.ts";
 import { liftSandboxCreateRequestedV1 } from "../versions/sandbox-create-requested.v1.ts";
@@ -56,6 +57,15 @@ export const schedulerEvents = {
     }),
   ),
   SandboxFailed: entry("The provider could not do what it was asked", z.strictObject({ ...sandbox, failure })),
+  PoolMemberAdded: entry(
+    "A sandbox that belongs to no session yet is wanted for the warm pool",
+    z.strictObject({ provider: z.string().max(50), spec: sandboxSpec, addedAt: z.iso.datetime() }),
+  ),
+  PoolMemberClaimed: entry("The warm sandbox goes to this session and to no other", z.strictObject({ claimedBy: id })),
+  PoolMemberRetired: entry(
+    "The warm sandbox goes to no session any more and is deleted",
+    z.strictObject({ reason: z.string().max(200) }),
+  ),
 };
 
 export type SchedulerEvent = EventsOf<typeof schedulerEvents>;

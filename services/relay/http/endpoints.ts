@@ -65,6 +65,7 @@ const routes: readonly Route[] = [
   { method: "GET", path: /^\/v1\/connect$/, by: "sandbox", upgrade: connect },
   { method: "GET", path: /^\/v1\/egress$/, by: "sandbox", upgrade: egress, protocol: EGRESS_PROTOCOL },
   { method: "GET", path: /^\/v1\/sandboxes$/, by: "admin", handle: listSandboxes },
+  { method: "GET", path: /^\/v1\/sandboxes\/(sbx_[0-9a-z]{1,64})$/, by: "admin", handle: showSandbox },
   { method: "DELETE", path: /^\/v1\/sandboxes\/(sbx_[0-9a-z]{1,64})$/, by: "admin", handle: deleteSandbox },
   { method: "GET", path: /^\/v1\/sandboxes\/(sbx_[0-9a-z]{1,64})\/attach$/, by: "admin", upgrade: attach },
 ];
@@ -213,6 +214,12 @@ function listSandboxes({ passes, rooms }: Desk, { response }: Exchange): void {
   answer(response, 200, { sandboxes });
 }
 
+function showSandbox({ passes, rooms }: Desk, { response, id }: Exchange): void {
+  const sandbox = passes.find(id);
+  if (sandbox === undefined) throw unknownSandbox(id);
+  answer(response, 200, statusOf(rooms, id, sandbox.generation));
+}
+
 async function deleteSandbox({ passes, rooms, egress: pipes, log }: Desk, { response, id }: Exchange): Promise<void> {
   step("relay.passes.revoking");
   const revoked = passes.revoke(id);
@@ -252,13 +259,15 @@ function egress(desk: Desk, { request, socket, head }: Upgrade): void {
 
 function attach(desk: Desk, { request, socket, head, id }: Upgrade): void {
   const sandbox = desk.passes.find(id);
-  if (sandbox === undefined) {
-    throw new HttpError(404, { code: "sandbox_unknown", message: `No token was registered for ${id}` });
-  }
+  if (sandbox === undefined) throw unknownSandbox(id);
   if (!hasRoomForPeer(desk.rooms, id)) {
     throw new HttpError(429, { code: "too_many_peers", message: `${id} has too many server-side peers` });
   }
   desk.sockets.handleUpgrade(request, socket, head, (ws) =>
     enterPeer(desk.rooms, { ws, socket, sandboxId: id, generation: sandbox.generation }),
   );
+}
+
+function unknownSandbox(id: string): HttpError {
+  return new HttpError(404, { code: "sandbox_unknown", message: `No token was registered for ${id}` });
 }

@@ -25,6 +25,7 @@ const guarded = [
   ["POST", relayPaths.join],
   ["GET", relayPaths.connect],
   ["GET", relayPaths.sandboxes],
+  ["GET", relayPaths.sandbox(sandboxId)],
   ["DELETE", relayPaths.sandbox(sandboxId)],
   ["GET", relayPaths.attach(sandboxId)],
   ["GET", "/"],
@@ -99,6 +100,7 @@ describe("the relay's endpoints", () => {
     const { pass, sandboxId: own } = await joinSandbox(relay);
     const headers = { authorization: `Bearer ${pass}` };
     expect((await fetch(relay.url + relayPaths.sandboxes, { headers })).status).to.equal(401);
+    expect((await fetch(relay.url + relayPaths.sandbox(own), { headers })).status).to.equal(401);
     expect((await fetch(relay.url + relayPaths.sandbox(own), { headers, method: "DELETE" })).status).to.equal(401);
     expect((await fetch(relay.url + relayPaths.joinTokens, { headers, method: "POST", body: "{}" })).status).to.equal(
       401,

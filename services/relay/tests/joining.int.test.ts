@@ -45,6 +45,9 @@ describe("joining the relay", () => {
       await (await fetch(relay.url + relayPaths.sandboxes, asAdmin("GET"))).json(),
     );
     expect(sandboxes).to.deep.equal([{ sandboxId, generation: 1, online: true, bootId: "boot1" }]);
+    const one = async (id: string) => fetch(relay.url + relayPaths.sandbox(id), asAdmin("GET"));
+    expect(await (await one(sandboxId)).json()).to.deep.equal({ generation: 1, online: true, bootId: "boot1" });
+    expect((await one(newId("sandbox"))).status).to.equal(404);
     socket.ws.terminate();
   });
 

@@ -3,8 +3,9 @@
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { refuseChangingHands } from "./changing-hands.ts";
 import type { CommandOf } from "./decide.ts";
-import { type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
+import type { SessionSandbox } from "./sandbox.ts";
 
 type EgressCommand = CommandOf<"RecordReport"> & { report: Extract<Report, { kind: "egress" }> };
 
@@ -18,9 +19,11 @@ export function decideEgress(state: SessionSandbox, command: EgressCommand): Sch
   return [...logged, { type: "EgressSummarised", data: { ...about, ...untold } }];
 }
 
-function check({ sandbox }: SessionSandbox, { session, reporter, report }: EgressCommand): void {
+function check(state: SessionSandbox, { session, reporter, report }: EgressCommand): void {
+  const { sandbox } = state;
+  refuseChangingHands(state, session);
   if (reporter !== "egress") throw new Refusal("report_foreign", `${reporter} speaks for egress`);
-  if (report.sandboxId !== sandboxIdOf(session) || sandbox.status === "absent") {
+  if (sandbox.status === "absent" || report.sandboxId !== sandbox.sandboxId) {
     throw new Refusal("report_unknown_sandbox", `No such sandbox was asked for: ${report.sandboxId}`);
   }
   if (report.generation > sandbox.generation) {

@@ -4,10 +4,11 @@ import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { refuseChangingHands } from "./changing-hands.ts";
 import type { CommandOf } from "./decide.ts";
 import { decideEgress } from "./decide-egress.ts";
 import { createRequested, failedWith, identity, requested } from "./requests.ts";
-import { type Sandbox, type SessionSandbox, sandboxIdOf } from "./sandbox.ts";
+import { type Sandbox, type SessionSandbox, sessionOf } from "./sandbox.ts";
 
 type Existing = Exclude<Sandbox, { status: "absent" }>;
 type ReportOf<Kind extends Report["kind"]> = Extract<Report, { kind: Kind }>;
@@ -44,12 +45,15 @@ export function decideReport(state: SessionSandbox, command: CommandOf<"RecordRe
   }
 }
 
-function checked({ sandbox, provider }: SessionSandbox, command: CommandOf<"RecordReport">): Existing {
-  const { session, reporter, report } = command;
-  if (report.sandboxId !== sandboxIdOf(session) || sandbox.status === "absent") {
+function checked(state: SessionSandbox, command: CommandOf<"RecordReport">): Existing {
+  const { sandbox, provider } = state;
+  refuseChangingHands(state, command.session);
+  const { reporter, report } = command;
+  if (sandbox.status === "absent" || report.sandboxId !== sandbox.sandboxId) {
     throw new Refusal("report_unknown_sandbox", `No such sandbox was asked for: ${report.sandboxId}`);
   }
-  if ("session" in report && report.session !== session) {
+  // To its provider a sandbox is for ever that of the session, or the place in the pool, which it was made for.
+  if ("session" in report && report.session !== sessionOf(report.sandboxId)) {
     throw new Refusal("report_foreign", `${report.sandboxId} is not a sandbox of ${report.session}`);
   }
   if (report.generation !== sandbox.generation) {

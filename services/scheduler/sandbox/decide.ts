@@ -3,6 +3,7 @@ import type { EgressFinding } from "#schemas/network/egress-finding.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { decideMember, type MemberCommand } from "../pool/decide-member.ts";
 import { recordProbe } from "./decide-probe.ts";
 import { decideReport } from "./decide-report.ts";
 import { createRequested, deleteRequested, failedWith, requested } from "./requests.ts";
@@ -31,7 +32,8 @@ export type SandboxCommand =
     }>
   | Readonly<{ type: "DeleteSandbox"; session: string; taskId: string }>
   /** The time for request `openTaskId` is over. */
-  | Readonly<{ type: "GiveUpRequest"; session: string; taskId: string; openTaskId: string; afterMs: number }>;
+  | Readonly<{ type: "GiveUpRequest"; session: string; taskId: string; openTaskId: string; afterMs: number }>
+  | MemberCommand;
 
 export type CommandOf<Type extends SandboxCommand["type"]> = Extract<SandboxCommand, { type: Type }>;
 
@@ -49,6 +51,8 @@ export function decide(state: SessionSandbox, command: SandboxCommand): Schedule
       return deleteSandbox(state, command);
     case "GiveUpRequest":
       return giveUp(state, command);
+    default:
+      return decideMember(state, command);
   }
 }
 

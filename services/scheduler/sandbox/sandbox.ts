@@ -3,6 +3,7 @@
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
 import { NO_NETWORK, type SandboxNetwork } from "#schemas/network/sandbox-network.ts";
+import { evolveMember, type PoolMember } from "../pool/member.ts";
 
 type Identity = Readonly<{ sandboxId: string; generation: number }>;
 export type Request = "create" | "restart" | "inspect";
@@ -36,6 +37,8 @@ export type SessionSandbox = Readonly<{
   probedGeneration: number;
   /** Reports of the egress service that were recorded, newest last: one that comes again is known by them. */
   egressBatches: readonly string[];
+  /** Set for a sandbox of the warm pool, whose id and ledger are its own and no session's. */
+  pool: PoolMember | undefined;
   sandbox: Sandbox;
 }>;
 
@@ -47,13 +50,14 @@ export const initialState: SessionSandbox = {
   network: NO_NETWORK,
   probedGeneration: 0,
   egressBatches: [],
+  pool: undefined,
   sandbox: { status: "absent" },
 };
 
 const BOOTS_KEPT = 100;
 const EGRESS_BATCHES_KEPT = 100;
 
-/** The one sandbox id of a session, so that a report about a sandbox leads to its session without a lookup. */
+/** The id of the sandbox that is made for a session. One of the warm pool has another: pool/owner.ts. */
 export function sandboxIdOf(session: string): string {
   return session.replace(/^ses_/, "sbx_");
 }
@@ -62,11 +66,16 @@ export function sessionOf(sandboxId: string): string {
   return sandboxId.replace(/^sbx_/, "ses_");
 }
 
-export function evolve(state: SessionSandbox, event: PistisEvent): SessionSandbox {
+export function evolve(before: SessionSandbox, event: PistisEvent): SessionSandbox {
+  const pool = evolveMember(before.pool, event);
+  const state = pool === before.pool ? before : { ...before, pool };
   switch (event.type) {
     case "SessionCreated":
       return { ...state, provider: event.data.provider };
+    case "PoolMemberAdded":
+      return { ...state, provider: event.data.provider, need: "absent" };
     case "SessionEnded":
+    case "PoolMemberRetired":
       return { ...state, ended: true };
     case "SandboxNeeded":
       return { ...state, need: event.data.reason };
