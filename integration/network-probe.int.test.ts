@@ -58,8 +58,9 @@ if (process.getuid?.() === 0) {
       return path;
     }
 
-    async function installWith(bwrap: string) {
-      const inNamespace = ["--net", "--mount", "--", "sh", "-c", NAMESPACE, "sh", process.execPath, PROGRAM];
+    async function installWith(bwrap: string, ...args: string[]) {
+      const program = [process.execPath, PROGRAM, ...args];
+      const inNamespace = ["--net", "--mount", "--", "sh", "-c", NAMESPACE, "sh", ...program];
       const options = { env: { ...process.env, WRAPPER: bwrap }, timeout: RUN_MS_MAX, killSignal: "SIGKILL" } as const;
       const { stdout } = await run("unshare", inNamespace, options);
       const result = outcome.parse(JSON.parse(stdout));
@@ -77,6 +78,22 @@ if (process.getuid?.() === 0) {
       expect(outcomes.get(`metadata ${STAND_INS.metadata}`)).to.equal("unreachable");
       expect(outcomes.get("gateways and neighbours")).to.equal("no-interface");
       expect(outcomes.get("the relay's /v1/sandboxes with its own pass")).to.equal("denied");
+    });
+
+    it("C116: with an allow list, finds nothing behind an allowed host under another name", async () => {
+      const { ended, findings, wrong } = await installWith("", "allow");
+      expect(wrong).to.deep.equal([]);
+      expect(ended.reason).to.equal("completed");
+      const outcomes = new Map(findings.map(({ target, outcome: how }) => [target, how]));
+      for (const target of [
+        "pistis-probe.invalid:443 through the proxy",
+        `${STAND_INS.metadata} through the proxy`,
+        `pistis-probe.invalid as the TLS server name behind ${STAND_INS.allowed}`,
+        `pistis-probe.invalid as the Host header behind ${STAND_INS.allowed}`,
+      ]) {
+        expect(outcomes.get(target), target).to.equal("denied");
+      }
+      expect(outcomes.get(`outside ${STAND_INS.outside} by TCP`)).to.equal("unreachable");
     });
 
     it("C117: refuses the session of a sandbox that was left in the server's network, with all that got through", async () => {

@@ -3,7 +3,8 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { openTestInstall, openTestSession } from "./running-install.ts";
+import { startNameServer } from "#services/egress/testing/name-server.ts";
+import { type ConfigFile, openTestInstall, openTestSession } from "./running-install.ts";
 
 export const STAND_INS = {
   outside: "192.0.2.1:443",
@@ -12,6 +13,7 @@ export const STAND_INS = {
   nameServer: "192.0.2.53",
   gateway: "198.51.100.1",
   gatewayPort: 22,
+  allowed: "allowed.test",
 } as const;
 
 async function listen(address: string): Promise<void> {
@@ -27,6 +29,15 @@ async function echo(host: string, port: number): Promise<void> {
   await once(udp, "listening");
 }
 
+/** The allowed host is the outside server, under a name that only the name server here knows. */
+async function allowing(): Promise<ConfigFile> {
+  const names = await startNameServer({ [STAND_INS.allowed]: ["192.0.2.1"] });
+  return {
+    sandboxes: { allow: [STAND_INS.allowed] },
+    egress: { nameServers: [names.address], testAddresses: ["192.0.2.0/24"] },
+  };
+}
+
 async function main(): Promise<void> {
   const { outside, metadata, nameServer, gateway, gatewayPort } = STAND_INS;
   const [host = "", port] = outside.split(":");
@@ -35,7 +46,9 @@ async function main(): Promise<void> {
     ...[echo(host, Number(port)), echo(nameServer, 53)],
   ]);
   const probe = { outside: [outside], metadata: [metadata], private: [STAND_INS.private], nameServers: [nameServer] };
-  const install = await openTestInstall({ sandboxes: { probe: { ...probe, hostPorts: [gatewayPort] } } });
+  const network = process.argv.includes("allow") ? await allowing() : {};
+  const sandboxes = { ...network.sandboxes, probe: { ...probe, hostPorts: [gatewayPort] } };
+  const install = await openTestInstall({ ...network, sandboxes });
   const session = await openTestSession(install.server);
   await session.post("$ echo ran");
   const ended = await session.event("TurnEnded");
@@ -46,7 +59,7 @@ async function main(): Promise<void> {
   };
   await session.close();
   await install.close();
-  process.stdout.write(JSON.stringify(result));
+  process.stdout.write(JSON.stringify(result), () => process.exit());
 }
 
 if (import.meta.main) await main();
