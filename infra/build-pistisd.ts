@@ -124,8 +124,15 @@ function replace(work: string): void {
 /** All that the result depends on: sources, contracts, packages, compiler and this file. */
 function hashInputs(target: Target): string {
   const hash = createHash("sha256");
-  const shared = ["shared/errors", "shared/faults", "shared/service", "shared/sockets"];
-  const folders = ["services/pistisd", "schemas/wire", ...shared];
+  const folders = [
+    "services/pistisd",
+    "schemas/wire",
+    "shared/errors",
+    "shared/faults",
+    "shared/service",
+    "shared/sockets",
+    "shared/system-calls",
+  ];
   const files = folders.flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" }).map((name) => join(folder, name)),
   );

@@ -11,6 +11,7 @@ export function openLibc() {
     ioctl: { args: ["int", "u64", "ptr"], returns: "int" },
     prctl: { args: ["int", "u64", "u64", "u64", "u64"], returns: "int" },
     prlimit: { args: ["int", "int", "u64", "u64"], returns: "int" },
+    syscall: { args: ["u64", "u64", "u64", "ptr"], returns: "int" },
     waitpid: { args: ["int", "ptr", "int"], returns: "int" },
   });
   return symbols;

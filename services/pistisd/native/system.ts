@@ -5,6 +5,7 @@ import { ownChildren, readProcess } from "../commands/processes.ts";
 import { openLibc } from "./libc.ts";
 import { type OutputListener, openOutputPipes } from "./output-pipes.ts";
 import { openProcessLimit } from "./process-limit.ts";
+import { filterSystemCalls } from "./system-call-filter.ts";
 
 const PR_SET_CHILD_SUBREAPER = 36;
 const WNOHANG = 1;
@@ -37,6 +38,7 @@ export type System = Readonly<{
 
 export function openSystem(): System {
   const libc = openLibc();
+  filterSystemCalls(libc);
   libc.prctl(PR_SET_CHILD_SUBREAPER, 1n, 0n, 0n, 0n);
   // The exit status of these is the runtime's to take.
   const spawnedByUs = new Set<number>();

@@ -15,7 +15,9 @@ export function describeIsolation({ facts, docker }: Pick<Docker, "facts" | "doc
       "A container of its own: process, mount, network, IPC, host-name and control-group namespaces.",
       "No network interface but a loopback of its own; the relay through one Unix socket. With sandboxes.internet a private network that no other sandbox is on.",
       "An ordinary user, no capability, no new privileges; core dumps are off.",
-      ...(facts.seccomp ? ["Docker's default system-call filter."] : []),
+      ...(facts.seccomp
+        ? ["Docker's default system-call filter, and pistisd's own on top of it: no vsock sockets, no io_uring."]
+        : []),
       facts.mapsUsers
         ? "Docker maps users: a number in the sandbox is another one on the host."
         : "Each sandbox is a user of its own, whose number nobody else on the host has.",

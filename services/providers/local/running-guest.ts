@@ -2,6 +2,7 @@
 import { dirname, join } from "node:path";
 import { failureOf } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
+import { seccompFilter } from "#shared/system-calls/filter.ts";
 import type { StartSandbox } from "../provider.ts";
 import { limitedBy, makeGroups, outOfMemoryKills, removeGroups } from "./cgroups.ts";
 import { watchDisk } from "./disk-watch.ts";
@@ -19,7 +20,6 @@ import { guestCommand, launchCommand, SYSTEM_PATH } from "./launch-script.ts";
 import type { Local } from "./local-provider.ts";
 import { killProcess } from "./process-identity.ts";
 import { folderOf, type Meta, writeLife } from "./sandbox-folder.ts";
-import { seccompFilter } from "./seccomp.ts";
 
 export type RunningGuest = Readonly<{
   meta: Meta;

@@ -1,5 +1,5 @@
-// A system-call filter: what only an administrator or an exploit calls is refused, and so is every kind of socket but
-// Unix, IP and netlink. A virtual machine's vsock, for one, belongs to no network namespace.
+// A system-call filter for what runs in a sandbox: what only an administrator or an exploit calls is refused, and so is every
+// kind of socket but Unix, IP and netlink. A virtual machine's vsock, for one, belongs to no network namespace.
 
 /** By architecture, as the kernel numbers them. */
 type Architecture = Readonly<{ audit: number; socket: number; denied: readonly number[]; x32?: number }>;
