@@ -7,9 +7,10 @@ import { markCommand } from "./observed.ts";
 import type { Random } from "./random.ts";
 
 const NAME = "short-memory";
-const CONTEXT_TOKENS = 7_000;
-/** What it says that it has counted: a little less than the brain's own estimate. */
-const BYTES_PER_TOKEN = 3.5;
+/** As small as it can be: tools and instructions alone are a quarter of it. */
+const CONTEXT_TOKENS = 8_000;
+/** Of the whole request, which is half again as long as what the brain counts: it says about what the brain estimates. */
+const BYTES_PER_TOKEN = 5;
 const OUTPUT_TOKENS_MAX = 500;
 /** Below what is left of an old result: shortening results is not enough, and a summary is asked for. */
 const FILLER_BYTES_MAX = 1_900;

@@ -4,7 +4,8 @@ import type { NatsUser } from "./keys.ts";
 
 export type { NatsConnection } from "nats";
 
-const CONNECT_MS = 5_000;
+/** One that is away refuses at once; one that is there may be slow while a whole install starts on few cores. */
+const CONNECT_MS = 15_000;
 const RECONNECT_WAIT_MS = 100;
 const PING_INTERVAL_MS = 15_000;
 
