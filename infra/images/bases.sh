@@ -70,7 +70,7 @@ RUN ln -s node /usr/local/bin/nodejs \\
   && groupadd --gid 1000 node && useradd --uid 1000 --gid node --shell /bin/bash --create-home node
 CMD ["node"]
 FILE
-  docker build -q -t "$NODE" "$work/node" >/dev/null 2>"$work/build.log" || {
+  docker build -q --network none -t "$NODE" "$work/node" >/dev/null 2>"$work/build.log" || {
     tail -n 5 "$work/build.log" >&2
     fail "$NODE could not be built" "docker pull $NODE"
   }

@@ -51,7 +51,9 @@ async function build({ name, folder, context, about }: Image): Promise<void> {
   const source = join(ROOT, "infra/images", folder);
   const tag = `pistis/${name}`;
   say(`${tag}: building (${about})`);
-  const args = ["build", "--tag", tag, "--file", join(source, "Dockerfile"), (await context?.()) ?? source];
+  // The host's network reaches what the host reaches, whatever name servers and routes that takes.
+  const options = ["--network", "host", "--tag", tag, "--file", join(source, "Dockerfile")];
+  const args = ["build", ...options, (await context?.()) ?? source];
   const { status, stdout, stderr } = spawnSync("docker", args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
   if (status !== 0) {
     process.stderr.write(`${stdout}${stderr}`);

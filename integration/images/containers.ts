@@ -29,10 +29,15 @@ export async function docker(...args: string[]): Promise<string> {
   return stdout.trim();
 }
 
-/** As `npm run images NAME...`. */
+const built = new Set<string>();
+
+/** As `npm run images NAME...`; each once in a run of the tests. */
 export async function buildImages(...names: string[]): Promise<void> {
+  const missing = names.filter((name) => !built.has(name));
+  if (missing.length === 0) return;
   const options = { cwd: ROOT, timeout: BUILD_MS_MAX };
-  await run(process.execPath, [join(ROOT, "infra/images/build.ts"), ...names], options);
+  await run(process.execPath, [join(ROOT, "infra/images/build.ts"), ...missing], options);
+  for (const name of missing) built.add(name);
 }
 
 /** An image of a Dockerfile's text alone; removed by `removeAll`. */
@@ -44,7 +49,7 @@ export async function buildImage(dockerfile: string): Promise<string> {
     .replaceAll(/[^a-z0-9]/g, "x")}`;
   try {
     await writeFile(join(folder, "Dockerfile"), dockerfile);
-    await docker("build", "--label", LABEL, "--tag", image, folder);
+    await docker("build", "--network", "none", "--label", LABEL, "--tag", image, folder);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
