@@ -7,9 +7,7 @@ import { limitedTo, readJson, readNothing } from "../http/body.ts";
 import { type Call, type Desk, type Exchange, flag, NO_QUERY, ownFilters } from "../http/call.ts";
 import { checked } from "../http/checked.ts";
 import { forbidden, malformed } from "../http/refused.ts";
-import { newName, SANDBOX_NAME } from "../labels.ts";
 import { type OwnContainer, ownContainer, ownNetwork, ownVolume, type Role } from "../own.ts";
-import { type FillerBody, fillerBody, type SandboxBody, sandboxBody } from "./create-body.ts";
 
 const NAME = "([A-Za-z0-9][A-Za-z0-9_.-]{0,200})";
 
@@ -63,8 +61,8 @@ async function create(desk: Desk, { request, response, query }: Exchange): Promi
 type Made = Pick<EngineCall, "json" | "query">;
 
 async function checkedSandbox(desk: Desk, query: Exchange["query"], given: unknown): Promise<Made> {
-  const { name } = checked(z.strictObject({ name: newName(desk.key, SANDBOX_NAME) }), query);
-  const body: SandboxBody = checked(sandboxBody(desk.rules), given);
+  const { name } = checked(desk.bodies.sandboxQuery, query);
+  const body = checked(desk.bodies.sandbox, given);
   const { NetworkMode, Mounts } = body.HostConfig;
   await assertPistisdVolume(desk, Mounts[0].Source);
   if (NetworkMode === "none") return { query: { name }, json: body };
@@ -74,8 +72,8 @@ async function checkedSandbox(desk: Desk, query: Exchange["query"], given: unkno
 }
 
 async function checkedFiller(desk: Desk, query: Exchange["query"], given: unknown): Promise<Made> {
-  const { name } = checked(z.strictObject({ name: newName(desk.key, "filler-[0-9a-f]{12}") }), query);
-  const body: FillerBody = checked(fillerBody(desk.rules), given);
+  const { name } = checked(desk.bodies.fillerQuery, query);
+  const body = checked(desk.bodies.filler, given);
   await assertPistisdVolume(desk, body.HostConfig.Mounts[0].Source);
   return { query: { name }, json: body };
 }

@@ -125,6 +125,3 @@ export function fillerBody({ key }: ContainerRules) {
     }),
   });
 }
-
-export type SandboxBody = z.output<ReturnType<typeof sandboxBody>>;
-export type FillerBody = z.output<ReturnType<typeof fillerBody>>;

@@ -3,16 +3,15 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { LABELS } from "#shared/docker/names.ts";
 import type { Log } from "#shared/service/log.ts";
-import type { ContainerRules } from "../containers/create-body.ts";
+import type { Bodies } from "../bodies.ts";
 import type { ProxyLimits } from "../limits.ts";
-import type { NetworkRules } from "../networks/create-body.ts";
 import type { Own } from "../own.ts";
 import { checked } from "./checked.ts";
 import { malformed } from "./refused.ts";
 
 export type Desk = Own &
   Readonly<{
-    rules: ContainerRules & NetworkRules;
+    bodies: Bodies;
     limits: ProxyLimits;
     log: Log;
     /** Ends what would go on for ever. */

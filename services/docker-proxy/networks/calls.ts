@@ -6,7 +6,6 @@ import { readJson, readNothing } from "../http/body.ts";
 import { type Call, type Desk, type Exchange, NO_QUERY, ownFilters } from "../http/call.ts";
 import { checked } from "../http/checked.ts";
 import { ownNetwork } from "../own.ts";
-import { networkBody } from "./create-body.ts";
 
 export const networkCalls: readonly Call[] = [
   { method: "GET", path: /^\/networks$/, handle: list },
@@ -46,9 +45,9 @@ async function listSubnets(
   answerJson(response, shown);
 }
 
-async function create({ engine, rules, limits }: Desk, { request, response, query }: Exchange): Promise<void> {
+async function create({ engine, bodies, limits }: Desk, { request, response, query }: Exchange): Promise<void> {
   checked(NO_QUERY, query);
-  const json = checked(networkBody(rules), await readJson(request, limits.bodyBytesMax));
+  const json = checked(bodies.network, await readJson(request, limits.bodyBytesMax));
   answer(response, await ask(engine, { method: "POST", path: "/networks/create", json }));
 }
 

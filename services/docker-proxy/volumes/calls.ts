@@ -7,7 +7,6 @@ import { type Call, type Desk, type Exchange, NO_QUERY, ownFilters } from "../ht
 import { checked } from "../http/checked.ts";
 import { forbidden } from "../http/refused.ts";
 import { ownVolume } from "../own.ts";
-import { pistisdVolumeBody, startVolumeBody } from "./create-body.ts";
 
 export const volumeCalls: readonly Call[] = [
   { method: "GET", path: /^\/volumes$/, handle: list },
@@ -25,11 +24,11 @@ async function list({ engine, key }: Desk, { request, response, query }: Exchang
 
 const roleOf = z.looseObject({ Labels: z.looseObject({ [LABELS.role]: z.string() }) });
 
-async function create({ engine, key, limits }: Desk, { request, response, query }: Exchange): Promise<void> {
+async function create({ engine, bodies, limits }: Desk, { request, response, query }: Exchange): Promise<void> {
   checked(NO_QUERY, query);
   const given = await readJson(request, limits.bodyBytesMax);
   const isStart = roleOf.safeParse(given).data?.Labels[LABELS.role] === "start";
-  const json = checked(isStart ? startVolumeBody(key) : pistisdVolumeBody(key), given);
+  const json = checked(isStart ? bodies.startVolume : bodies.pistisdVolume, given);
   answer(response, await ask(engine, { method: "POST", path: "/volumes/create", json }));
 }
 
