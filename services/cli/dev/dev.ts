@@ -5,12 +5,14 @@ import { EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK } from "../exit-codes.ts";
 import { wholeNumber } from "../option-values.ts";
 import { durationText } from "../terminal/quantities.ts";
 import type { RunningInstall } from "./install.ts";
+import { addNetworkOptions, type NetworkOptions } from "./network-options.ts";
 
-type Options = { state?: string; port?: number; config?: string; verbose?: boolean };
+type Options = NetworkOptions & { state?: string; port?: number; config?: string; verbose?: boolean };
 
 const HELP = `
 Examples:
   $ pistis dev
+  $ pistis dev --allow-registry npm --allow api.example.com:8443
   $ pistis dev --state /var/lib/pistis --port 4180 --config /etc/pistis/pistis.json
 
 The first start prints the admin token; it is kept in secrets.json of the state folder.
@@ -18,13 +20,14 @@ NATS_URL and DATABASE_URL name servers of your own instead of the embedded ones.
 Ctrl-C or SIGTERM stops everything in order; the next start goes on where this one was.`;
 
 export function addDev(program: Command, context: Context, finish: (exitCode: number) => void): void {
-  program
+  const command = program
     .command("dev")
     .summary("run everything on this machine")
     .description("Runs every service in this process, with an embedded NATS and PostgreSQL.")
     .option(...STATE_OPTION)
     .option("--port <number>", "port of the HTTP API (default: server.port of pistis.json)", wholeNumber(0, 65_535))
-    .option("--config <file>", "pistis.json (default: ./pistis.json, if there is one)")
+    .option("--config <file>", "pistis.json (default: ./pistis.json, if there is one)");
+  addNetworkOptions(command)
     .addHelpText("after", HELP)
     .action(async (options: Options) => finish(await runDev(context, options)));
 }
@@ -43,9 +46,10 @@ async function runDev(context: Context, options: Options): Promise<number> {
   });
   terminal.err(`${terminal.paint("bold", "pistis dev")}, state in ${folder.path}\n`);
   try {
-    const install = await startInstall(context, folder, { ...options, command: "pistis dev" });
+    const install = await startInstall(context, folder, { ...options, network: options, command: "pistis dev" });
     try {
       terminal.err(`ready in ${durationText(performance.now() - startedAt)}\n`);
+      terminal.err(`new sandboxes may reach ${install.network}\n`);
       printAccess(context, install, folder.secrets);
       return await untilStopped(context, install, stopping.signal);
     } finally {

@@ -15,6 +15,7 @@ import { configFileIn } from "./config-file.ts";
 import { prepareStreams } from "./connections.ts";
 import { openInfrastructure } from "./infrastructure.ts";
 import { openLogFile } from "./log-file.ts";
+import { type NetworkOptions, networkText, withNetwork } from "./network-options.ts";
 import { type ServiceParts, startServices } from "./services.ts";
 import { printedSteps } from "./steps.ts";
 
@@ -24,6 +25,8 @@ export type InstallOptions = Readonly<{
   /** pistis.json, if another than ./pistis.json. */
   config?: string;
   verbose?: boolean;
+  /** What sandboxes may reach besides what pistis.json allows. */
+  network?: NetworkOptions;
   /** Who holds the state folder, for the next one who wants it. */
   command: string;
 }>;
@@ -31,6 +34,8 @@ export type InstallOptions = Readonly<{
 export type RunningInstall = Readonly<{
   url: string;
   adminToken: string;
+  /** What new sandboxes may reach, for people. */
+  network: string;
   /** This was the state folder's first start. */
   fresh: boolean;
   /** Aborts, with the reason, when a part of it ends by itself. */
@@ -44,7 +49,8 @@ export async function startInstall(
   folder: StateFolder,
   options: InstallOptions,
 ): Promise<RunningInstall> {
-  const config = await readConfig(await configFileIn(options.config, context.cwd), context.environment);
+  const written = await readConfig(await configFileIn(options.config, context.cwd), context.environment);
+  const config = withNetwork(written, options.network ?? {});
   const resources = new Resources();
   try {
     await makeStateFolder(folder);
@@ -74,7 +80,8 @@ export async function startInstall(
     const { url } = await startServices(parts, steps, resources);
     await writeServerFile(folder, { url, natsUrl: base.nats.url, ...embeddedDatabase(base.databaseUrl, environment) });
     resources.add("server file", folder, removeServerFile);
-    return { url, adminToken: secrets.adminToken, fresh, died: base.died, close: () => resources.close() };
+    const shown = { url, adminToken: secrets.adminToken, network: networkText(config) };
+    return { ...shown, fresh, died: base.died, close: () => resources.close() };
   } catch (error) {
     await resources.close();
     throw error;

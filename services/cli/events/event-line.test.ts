@@ -34,6 +34,20 @@ describe("the ledger as lines", () => {
     ]);
   });
 
+  it("S60: tells of a request to the network whereto, whether it was allowed and why, and how much went", () => {
+    const about = {
+      sandboxId: "sbx_1",
+      generation: 1,
+      batch: "evt_1",
+      host: "a.example",
+      port: 443,
+      via: "connect" as const,
+    };
+    const ended = { allowed: true, reason: "ended" as const, bytesUp: 100, bytesDown: 2_048, durationMs: 1_500 };
+    const [line = ""] = lines({ type: "EgressLogged", data: { ...about, ...ended } });
+    expect(line).to.match(/EgressLogged +connect a\.example:443 allowed ended 100 B up 2\S* \S*B down 1\.5 s$/);
+  });
+
   it("stays one line whatever a message or a command holds", () => {
     const text = `first\nsecond \u001b[2J${"x".repeat(1_000)}`;
     const [line = ""] = lines({ type: "MessagePosted", data: { messageId: "msg_1", text, delivery: "steer" } });

@@ -1,6 +1,7 @@
 // The ledger as lines: sequence, time, session, writer, event, and the few facts that tell it from others. Pure.
 import type { LedgerMessageView } from "#schemas/api/stream.ts";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { authorityText } from "#schemas/network/authority.ts";
 import { outcomeText } from "../run/wording.ts";
 import { bytesText, durationText } from "../terminal/quantities.ts";
 import type { Terminal } from "../terminal/terminal.ts";
@@ -43,6 +44,8 @@ function factsOf(event: PistisEvent): string {
       return probedFacts(event.data);
     case "TurnEnded":
       return [event.data.reason, event.data.failure?.code].filter(Boolean).join(" ");
+    case "EgressLogged":
+      return egressFacts(event.data);
     default:
       return otherFacts(event);
   }
@@ -66,6 +69,13 @@ function probedFacts({ generation, passed, findings, durationMs }: DataOf<"Egres
   const wrong = findings.filter(({ ok }) => !ok).map(({ target, outcome }) => `${target} (${outcome})`);
   const result = passed ? `passed ${findings.length} findings` : `failed ${wrong.join(", ")}`;
   return `generation=${generation} ${durationText(durationMs)} ${result}`;
+}
+
+function egressFacts({ via, host, port, allowed, reason, ...data }: DataOf<"EgressLogged">): string {
+  const target = port === 0 ? host : authorityText({ host, port });
+  const verdict = `${allowed ? "allowed" : "refused"} ${reason}`;
+  const sizes = `${bytesText(data.bytesUp)} up ${bytesText(data.bytesDown)} down`;
+  return `${via} ${target} ${verdict} ${sizes} ${durationText(data.durationMs)}`;
 }
 
 /** Small events: their own plain values, by name. */

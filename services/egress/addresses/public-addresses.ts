@@ -1,26 +1,7 @@
 // Which addresses are the internet. Whatever a name resolves to, the connection goes to an address that was looked at
 // here: not this machine, no private network, no cloud's metadata.
 import { BlockList, isIP, isIPv6 } from "node:net";
-
-/** IANA's special-purpose registry, and what clouds put on public addresses for their own machines only. */
-const NOT_PUBLIC_V4 = [
-  "0.0.0.0/8", // this host
-  "10.0.0.0/8", // private
-  "100.64.0.0/10", // carrier-grade NAT, and one cloud's metadata
-  "127.0.0.0/8", // loopback
-  "168.63.129.16/32", // one cloud's agent for its machines
-  "169.254.0.0/16", // link-local, with most clouds' metadata
-  "172.16.0.0/12", // private
-  "192.0.0.0/24", // protocol assignments
-  "192.0.2.0/24", // documentation
-  "192.88.99.0/24", // 6to4 relays
-  "192.168.0.0/16", // private
-  "198.18.0.0/15", // benchmarks
-  "198.51.100.0/24", // documentation
-  "203.0.113.0/24", // documentation
-  "224.0.0.0/4", // multicast
-  "240.0.0.0/4", // reserved, broadcast
-];
+import { CLOSED_RANGES } from "#shared/network/closed-ranges.ts";
 
 /** All that is given out as global unicast; loopback, mapped, NAT64, unique local, link-local, multicast are outside. */
 const GLOBAL_V6 = "2000::/3";
@@ -48,7 +29,7 @@ export function openPublicAddresses(options: {
     ipv4: blockList(options.except.filter((range) => !range.includes(":"))),
     ipv6: blockList(options.except.filter((range) => range.includes(":"))),
   };
-  const notPublic = blockList([...NOT_PUBLIC_V4, ...NOT_PUBLIC_V6]);
+  const notPublic = blockList([...CLOSED_RANGES, ...NOT_PUBLIC_V6]);
   const global = blockList([GLOBAL_V6]);
   return {
     isPublic: (address) => {
