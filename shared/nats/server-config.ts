@@ -14,6 +14,8 @@ export type NatsServerOptions = Readonly<{
 }>;
 
 const PAYLOAD_BYTES_MAX = 1024 * 1024;
+/** How long a client may take to say who it is. The server's own 2 s are too short where a whole install starts at once. */
+const AUTHORIZATION_SECONDS = 10;
 
 /** The text of nats-server's configuration: two accounts, one nkey user per service, JetStream on disk. */
 export function natsServerConfig(keys: NatsKeys, options: NatsServerOptions): string {
@@ -24,6 +26,7 @@ export function natsServerConfig(keys: NatsKeys, options: NatsServerOptions): st
     `server_name: "pistis"`,
     `pid_file: ${quoted(options.pidFile)}`,
     `max_payload: ${PAYLOAD_BYTES_MAX}`,
+    `authorization { timeout: ${AUTHORIZATION_SECONDS} }`,
     `jetstream {`,
     `  store_dir: ${quoted(options.storeDir)}`,
     ...(options.syncAlways ? ["  sync_interval: always"] : []),

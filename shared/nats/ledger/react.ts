@@ -59,9 +59,14 @@ export function react(context: FeedContext, options: Reaction) {
       await Promise.all(shards);
       // The last acknowledgement leaves before the connection may be closed; without a server it never will.
       if (!context.nats.isClosed())
-        await Promise.race([context.nats.flush(), delay(FLUSH_MS, undefined, { ref: false })]);
+        await Promise.race([context.nats.flush().catch(unlessAway), delay(FLUSH_MS, undefined, { ref: false })]);
     },
   };
+}
+
+/** What could not be acknowledged comes again. */
+function unlessAway(error: unknown): void {
+  if (!(error instanceof NatsError)) throw error;
 }
 
 async function workShard(context: FeedContext, shard: number, delivery: ShardDelivery): Promise<void> {
