@@ -19,7 +19,6 @@ export const containerCalls: readonly Call[] = [
   { method: "POST", path: at("pause"), handle: act({ verb: "pause" }) },
   { method: "POST", path: at("unpause"), handle: act({ verb: "unpause" }) },
   { method: "POST", path: at("stop"), handle: act({ verb: "stop", query: z.strictObject({ t: seconds() }) }) },
-  { method: "POST", path: at("kill"), handle: act({ verb: "kill", query: z.strictObject({ signal: signal() }) }) },
   { method: "DELETE", path: new RegExp(`^/containers/${NAME}$`), handle: remove },
   { method: "PUT", path: at("archive"), handle: putArchive },
   { method: "HEAD", path: at("archive"), handle: statFile },
@@ -35,10 +34,6 @@ function seconds() {
     .string()
     .regex(/^\d{1,3}$/)
     .optional();
-}
-
-function signal() {
-  return z.enum(["SIGKILL", "SIGTERM"]).optional();
 }
 
 const listQuery = z.strictObject({ all: flag.optional(), size: flag.optional(), filters: z.string().optional() });

@@ -26,11 +26,7 @@ const count = (max: number) => z.number().int().positive().max(max);
 const noCapabilities = z.tuple([z.literal("ALL")], { error: 'has to be ["ALL"]' });
 const noNewPrivileges = z.tuple([z.literal("no-new-privileges")], { error: 'has to be ["no-new-privileges"]' });
 
-const limit = z.strictObject({
-  Name: z.enum(["core", "nofile"]),
-  Soft: z.number().int().min(0).max(1_048_576),
-  Hard: z.number().int().min(0).max(1_048_576),
-});
+const noCoreDump = z.strictObject({ Name: z.literal("core"), Soft: z.literal(0), Hard: z.literal(0) });
 
 /** A log that stays on the machine: other drivers send what a sandbox writes to an address of the caller's choice. */
 const localLog = z.strictObject({
@@ -98,7 +94,7 @@ function sandboxHost(key: string, relay: ContainerRules["relay"]) {
       ShmSize: count(MEMORY_BYTES_MAX),
       CapDrop: noCapabilities,
       SecurityOpt: noNewPrivileges,
-      Ulimits: z.array(limit).max(2),
+      Ulimits: z.tuple([noCoreDump]),
       IpcMode: z.literal("private"),
       CgroupnsMode: z.literal("private"),
       Init: z.literal(false),

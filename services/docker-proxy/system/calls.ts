@@ -58,18 +58,17 @@ async function image({ engine }: Desk, { request, response, name, query }: Excha
   answer(response, await ask(engine, { method: "GET", path: `/images/${name}/json` }));
 }
 
-const time = z.string().regex(/^\d{1,12}(?:\.\d{1,9})?$/);
-const eventsQuery = z.strictObject({ since: time.optional(), until: time.optional(), filters: z.string().optional() });
+const eventsQuery = z.strictObject({ filters: z.string().optional() });
 
 async function events(desk: Desk, { request, response, query }: Exchange): Promise<void> {
   await readNothing(request);
   const { engine, key } = desk;
-  const { since, until, filters } = checked(eventsQuery, query);
+  const { filters } = checked(eventsQuery, query);
   const own = ownFilters(key, filters, ["label", "event", "type"]);
   const left = new AbortController();
   response.once("close", () => left.abort());
   const over = AbortSignal.any([left.signal, desk.stopping]);
-  const call = { method: "GET", path: "/events", query: { since, until, filters: own } } as const;
+  const call = { method: "GET", path: "/events", query: { filters: own } } as const;
   const source = await stream(engine, call, over);
   if (source.statusCode !== 200) {
     source.destroy();
@@ -93,6 +92,6 @@ function copy(source: IncomingMessage, response: ServerResponse, { limits, log }
     response.once("close", () => clearTimeout(stuck));
   });
   source.once("error", (error) => log.debug({ reason: error.message }, "The engine's events broke off"));
-  // The engine's stream ends at `until` or with the engine; its caller then sees the same.
+  // The stream ends with the engine; its caller sees the same.
   source.once("close", () => (source.readableEnded ? response.end() : response.destroy()));
 }

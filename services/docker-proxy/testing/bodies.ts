@@ -55,10 +55,7 @@ export function sandboxTestBody({ key = TEST_KEY, folder = testRelayFolder, imag
       ShmSize: 64 * MIB,
       CapDrop: ["ALL"],
       SecurityOpt: ["no-new-privileges"],
-      Ulimits: [
-        { Name: "core", Soft: 0, Hard: 0 },
-        { Name: "nofile", Soft: 65_536, Hard: 65_536 },
-      ],
+      Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
       IpcMode: "private",
       CgroupnsMode: "private",
       Init: false,

@@ -74,6 +74,7 @@ export async function otherInstall(subnet: string) {
   const made = await engine({ method: "POST", path: `/v1.41/containers/create?name=${name}`, json: body });
   return {
     key,
+    folder,
     name,
     containerId: created.parse(JSON.parse(made.text)).Id,
     networkId: created.parse(JSON.parse(network.text)).Id,

@@ -1,4 +1,5 @@
 // Requests as bytes on a socket, so that a test can send what no HTTP client would.
+import { once } from "node:events";
 import { createConnection } from "node:net";
 import { z } from "zod";
 
@@ -20,6 +21,23 @@ export function sendRaw(socketPath: string, ...parts: readonly (string | Uint8Ar
   socket.once("close", () => resolve(text));
   socket.write(Buffer.concat(parts.map((part) => Buffer.from(part))));
   return promise.finally(() => socket.destroy());
+}
+
+/** An answer that goes on: resolves when its head has come. */
+export async function follow(socketPath: string, path: string) {
+  const socket = createConnection(socketPath);
+  let text = "";
+  socket.on("data", (chunk) => {
+    text += chunk.toString("latin1");
+  });
+  const until = async (holds: (text: string) => boolean): Promise<string> => {
+    const deadline = AbortSignal.timeout(20_000);
+    while (!holds(text)) await once(socket, "data", { signal: deadline });
+    return text;
+  };
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: docker\r\n\r\n`);
+  await until((seen) => seen.includes("\r\n\r\n"));
+  return { until, close: () => socket.destroy() };
 }
 
 export async function exchange(socketPath: string, ...parts: readonly (string | Uint8Array)[]): Promise<RawAnswer> {
