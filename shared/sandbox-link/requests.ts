@@ -55,7 +55,7 @@ type Wire = Readonly<{ send: (frame: Uint8Array) => void; boot: () => Boot | und
 type Terms = Readonly<{
   /** How long a request waits for a sandbox that went away, milliseconds. */
   reattachMs: number;
-  /** The start of pistisd that may be sent what has an effect; undefined: any. */
+  /** The start of pistisd that may be sent what has an effect; undefined: whichever. */
   effectsOnlyTo: string | undefined;
 }>;
 
