@@ -31,9 +31,14 @@ export async function openOwnPorts(): Promise<OpenPorts> {
     heard += 1;
     udp.send(message.subarray(0, 1), sender.port, sender.address, () => undefined);
   });
+  try {
+    udp.bind(0, host);
+    await once(udp, "listening");
+  } catch (error) {
+    tcp.close();
+    throw error;
+  }
   udp.on("error", () => undefined);
-  udp.bind(0, host);
-  await once(udp, "listening");
   const address = tcp.address();
   return {
     hosts: ownAddresses(),
@@ -58,7 +63,8 @@ async function listenOn(
     await listen(first);
     return first;
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EAFNOSUPPORT")) throw error;
+    const withoutIpv6 = ["EAFNOSUPPORT", "EADDRNOTAVAIL", "EINVAL"];
+    if (!(error instanceof Error && "code" in error && withoutIpv6.includes(String(error.code)))) throw error;
     await listen(second);
     return second;
   }

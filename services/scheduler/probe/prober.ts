@@ -31,6 +31,7 @@ export type Probing = Readonly<{
 
 /** So many sandboxes are probed at once by one scheduler. */
 export const PROBES_AT_ONCE = 8;
+const FINDINGS_LOGGED_MAX = 20;
 const READY_MS_MAX = 5_000;
 const RETRY_MS = 1_000;
 /** These providers have no network of their own: what is allowed goes through the proxy. */
@@ -46,8 +47,10 @@ export async function probeSandbox(probing: Probing, { session, generation }: Pr
   const findings = await probed(probing, state, sandbox.sandboxId);
   const durationMs = Math.round(performance.now() - startedAt);
   const through = findings.filter(({ ok }) => !ok);
-  if (through.length > 0)
-    log.error({ session, generation, through }, "The network of a sandbox is not as it should be");
+  if (through.length > 0) {
+    const named = through.slice(0, FINDINGS_LOGGED_MAX);
+    log.error({ session, generation, count: through.length, named }, "The network of a sandbox is not as it should be");
+  }
   step("scheduler.probe.answered");
   try {
     await sessions.command({ type: "RecordProbe", session, generation, findings, durationMs });
