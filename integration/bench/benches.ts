@@ -8,6 +8,7 @@ import { networkProbeBench } from "./network-probe.ts";
 import type { Row } from "./row.ts";
 import { largeOutputBench, roundTripBench, sandboxStartBench } from "./sandbox-link.ts";
 import { takeOverBench } from "./take-over.ts";
+import { warmPoolBench } from "./warm-pool.ts";
 import { warmTurnBench } from "./warm-turn.ts";
 
 export type Bench = Readonly<{ name: string; run: () => Promise<Row[]> }>;
@@ -20,6 +21,7 @@ export const benches: readonly Bench[] = [
   { name: "ledger-throughput", run: ledgerThroughputBench },
   { name: "sandbox-start", run: sandboxStartBench },
   { name: "network-probe", run: networkProbeBench },
+  { name: "warm-pool", run: warmPoolBench },
   { name: "long-session", run: longSessionBench },
   { name: "take-over", run: takeOverBench },
   { name: "relay-restart", run: reattachBench },

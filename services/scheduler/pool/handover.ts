@@ -2,6 +2,7 @@
 // subject, which only the first of all sessions and schedulers gets through; then the session's ledger is told the same
 // facts as of a sandbox made for it. Who dies in between leaves the claim in the ledger, and it comes back here.
 import type { SandboxSpec } from "#schemas/provider/task.ts";
+import { EMPTY_POOL, type PoolRecord } from "#schemas/scheduler/pool.ts";
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
 import type { Cause, LedgerMessage } from "#shared/ledger/ledger.ts";
 import type { PoolRecordStore } from "#shared/nats/pool-record.ts";
@@ -40,8 +41,8 @@ export function wantedOf({ settings, spec }: Pool): Wanted {
 export async function handOver(pool: Pool, message: LedgerMessage): Promise<boolean> {
   const { session, correlationId, id } = message;
   if (pool.settings.size === 0 || !needsFirst(await pool.sessions.at(message), pool)) return false;
-  for (const member of await candidates(pool, session)) {
-    if (await claim(pool, { member, session }, { correlationId, causationId: id })) return true;
+  for (const candidate of await candidates(pool, session)) {
+    if (await claim(pool, { ...candidate, session }, { correlationId, causationId: id })) return true;
   }
   return false;
 }
@@ -51,22 +52,33 @@ function needsFirst({ sandbox, need, ended, provider, pool }: SessionSandbox, { 
   return isSession && sandbox.status === "absent" && need !== undefined && !ended && provider === settings.provider;
 }
 
+type Candidate = Readonly<{ member: string; state: SessionSandbox }>;
+
 /** What this session has claimed before comes first, then the ones that have been ready for longest. */
-async function candidates(pool: Pool, session: string): Promise<string[]> {
-  const { members } = (await pool.record.read()).record;
+async function candidates(pool: Pool, session: string): Promise<Candidate[]> {
+  const { members } = await recordOf(pool);
   const known = await Promise.all(members.map(async (member) => ({ member, state: await pool.sessions.now(member) })));
   const own = known.filter(({ state }) => state.pool?.claimedBy === session && !state.ended);
   const ready = known.filter(({ state }) => isReady(state, wantedOf(pool), pool.now()));
-  return [...own, ...ready].map(({ member }) => member);
+  return [...own, ...ready];
+}
+
+/** A session does not wait for a record that cannot be read: it has a sandbox made for it. */
+async function recordOf({ record, log }: Pool): Promise<PoolRecord> {
+  try {
+    return (await record.read()).record;
+  } catch (error) {
+    log.warn({ failure: failureOf(error) }, "The record of the warm pool could not be read");
+    return EMPTY_POOL;
+  }
 }
 
 async function claim(
   pool: Pool,
-  { member, session }: { member: string; session: string },
+  { member, state, session }: Candidate & { session: string },
   cause: Cause,
 ): Promise<boolean> {
   const { sessions, log, relay } = pool;
-  const state = await sessions.now(member);
   if (state.pool?.claimedBy !== session && !(await isConnected(relay, state))) return false;
   const wanted = wantedOf(pool);
   try {
