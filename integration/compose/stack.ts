@@ -15,7 +15,7 @@ import { stablePort } from "../testing/processes/ports.ts";
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, "../..");
 const COMPOSE_FILE = join(ROOT, "docker-compose.yml");
-const HEALTHY_MS_MAX = 120_000;
+const HEALTHY_MS_MAX = 240_000;
 const PROJECT = "com.docker.compose.project";
 
 /** As much of `docker inspect` as the tests look at. */
