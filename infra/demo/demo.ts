@@ -57,7 +57,7 @@ function configuration(): object {
   return {
     server: { port: 0 },
     relay: { port: 0 },
-    sandboxes: { local: { readOnly: { "/node_modules": join(ROOT, "node_modules") } } },
+    sandboxes: { provider: "local", local: { readOnly: { "/node_modules": join(ROOT, "node_modules") } } },
   };
 }
 

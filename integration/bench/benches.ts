@@ -1,3 +1,4 @@
+import { dockerBench, dockerSixtyBench } from "./docker.ts";
 import { idleMemoryBench } from "./idle-memory.ts";
 import { idleSessionsBench } from "./idle-sessions.ts";
 import { ledgerAppendBench } from "./ledger-append.ts";
@@ -20,6 +21,8 @@ export const benches: readonly Bench[] = [
   { name: "ledger-append", run: ledgerAppendBench },
   { name: "ledger-throughput", run: ledgerThroughputBench },
   { name: "sandbox-start", run: sandboxStartBench },
+  { name: "docker", run: dockerBench },
+  { name: "docker-sixty", run: dockerSixtyBench },
   { name: "network-probe", run: networkProbeBench },
   { name: "warm-pool", run: warmPoolBench },
   { name: "long-session", run: longSessionBench },

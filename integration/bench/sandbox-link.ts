@@ -113,7 +113,7 @@ export async function largeOutputBench(): Promise<Row[]> {
   }
 }
 
-async function run(link: SandboxLink, command: string) {
+export async function run(link: SandboxLink, command: string) {
   const callId = newId("call");
   const result = await link.exec({ callId, command, timeoutMs: 60_000, background: false, excerpt: EXCERPT });
   if (result.outcome.status !== "exited") throw new Error(`${command} ended as ${result.outcome.status}`);

@@ -24,7 +24,8 @@ export async function startDevProcess(
   environment: Readonly<Record<string, string>> = {},
 ): Promise<DevProcess> {
   const folder = await mkdtemp(join(tmpdir(), "pistis-dev-"));
-  await writeFile(join(folder, "pistis.json"), JSON.stringify(config));
+  const sandboxes = { provider: "local", ...config.sandboxes };
+  await writeFile(join(folder, "pistis.json"), JSON.stringify({ ...config, sandboxes }));
   // The launcher becomes the server (exec), so its process id is the server's.
   const statePath = join(folder, "state");
   const child = spawn(PISTIS, ["dev", "--state", statePath, "--port", "0"], {

@@ -26,7 +26,8 @@ export async function openTestInstall(config: ConfigFile = {}, folder?: string):
   const root = folder ?? (await mkdtemp(join(tmpdir(), "pistis-install-")));
   await mkdir(root, { recursive: true });
   const configFile = join(root, "pistis.json");
-  await writeFile(configFile, JSON.stringify(config));
+  const sandboxes = { provider: "local", ...config.sandboxes };
+  await writeFile(configFile, JSON.stringify({ ...config, sandboxes }));
   const context = quietContext(root);
   const state = stateFolder(join(root, "state"), {}, root);
   const install = await startInstall(context, state, { port: 0, config: configFile, command: "a test" });

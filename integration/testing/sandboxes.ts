@@ -3,10 +3,13 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { dockerSandboxes } from "#schemas/config/docker-sandboxes.ts";
 import type { SandboxSpec } from "#schemas/provider/task.ts";
 import { relayPaths } from "#schemas/wire/relay-http.ts";
+import { openDockerProvider } from "#services/providers/docker/docker-provider.ts";
+import { dockerCli, removeInstalls } from "#services/providers/docker/testing/docker-guests.ts";
 import { openLocalProvider } from "#services/providers/local/local-provider.ts";
-import type { SandboxProvider, SandboxRef } from "#services/providers/provider.ts";
+import type { SandboxProvider, SandboxRef, StartSandbox } from "#services/providers/provider.ts";
 import { startRelay } from "#services/relay/relay.ts";
 import { newId, newSecret, sha256 } from "#shared/ids/ids.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
@@ -27,12 +30,22 @@ export type Sandboxes = Readonly<{
   adminKey: string;
   /** Makes a sandbox and resolves when pistisd in it accepted the link. */
   open: () => Promise<{ ref: SandboxRef; link: SandboxLink }>;
+  /** Starts it again, with a new join token. */
+  restart: (ref: SandboxRef) => Promise<void>;
   /** Stops the relay and starts it again on the same port and state file. */
   restartRelay: () => Promise<void>;
   close: () => Promise<void>;
 }>;
 
-export async function openSandboxes(): Promise<Sandboxes> {
+export type SandboxesOptions = Readonly<{
+  /** Of Docker containers; local sandboxes when absent. */
+  image?: string;
+  spec?: Partial<SandboxSpec>;
+  /** How long one may take to join. */
+  joinMs?: number;
+}>;
+
+export async function openSandboxes({ image, spec = {}, joinMs = JOIN_MS }: SandboxesOptions = {}): Promise<Sandboxes> {
   const resources = new Resources();
   const folder = await mkdtemp(join(tmpdir(), "pistis-sandboxes-"));
   resources.add("folder", folder, () => rm(folder, { recursive: true, force: true }));
@@ -54,27 +67,31 @@ export async function openSandboxes(): Promise<Sandboxes> {
     await relay.close();
     relay = await relayOn(Number(new URL(relay.url).port));
   };
-  const provider = await openLocalProvider({
-    stateDir: join(folder, "local"),
-    installId: newSecret(),
-    relaySocketPath,
-    pistisdFolder: PISTISD_FOLDER,
-    readOnly: {},
-    log: silentLog,
-  });
+  const installId = newSecret();
+  if (image !== undefined) resources.add("Docker", installId, (it) => removeInstalls(dockerCli(), [it]));
+  const about = { installId, relaySocketPath, pistisdFolder: PISTISD_FOLDER, log: silentLog };
+  const provider =
+    image === undefined
+      ? await openLocalProvider({ ...about, stateDir: join(folder, "local"), readOnly: {} })
+      : await openDockerProvider({ ...about, image, docker: dockerSandboxes.parse({}), stopAtClose: false });
   resources.add("provider", provider, (it) => it.close());
   const openLink = openRelayLinks({ relayUrl: relay.url, adminKey, reattachMs: 5_000, log: silentLog });
+  /** A start with a new join token. */
+  const request = async (ref: SandboxRef): Promise<StartSandbox> => {
+    const joinToken = await registerToken(relay.url, adminKey, ref);
+    return { ...ref, taskId: newId("task"), spec: { ...SPEC, ...spec }, joinToken };
+  };
   const open = async () => {
     const ref = { sandboxId: newId("sandbox"), session: newId("session"), generation: 1 };
-    const joinToken = await registerToken(relay.url, adminKey, ref);
-    await provider.create({ ...ref, taskId: newId("task"), spec: SPEC, joinToken });
+    await provider.create(await request(ref));
     resources.add("sandbox", ref, () => provider.destroy(ref));
     const link = openLink({ sandboxId: ref.sandboxId, role: "brain", epoch: 1 });
     resources.add("link", link, (it) => it.close());
-    await link.ready(JOIN_MS);
+    await link.ready(joinMs);
     return { ref, link };
   };
-  return { provider, relayUrl: relay.url, adminKey, open, restartRelay, close: () => resources.close() };
+  const restart = async (ref: SandboxRef) => provider.restart(await request(ref));
+  return { provider, relayUrl: relay.url, adminKey, open, restart, restartRelay, close: () => resources.close() };
 }
 
 async function registerToken(relayUrl: string, adminKey: string, ref: SandboxRef): Promise<string> {

@@ -36,6 +36,9 @@ export const modelConfig = z.discriminatedUnion("api", [
 
 export const SCRIPT_MODEL = "script";
 
+/** Where nothing is set and nobody looks what there is. */
+export const DEFAULT_PROVIDER = "local";
+
 export const pistisConfig = z.strictObject({
   $schema: z.string().optional(),
   models: z
@@ -62,7 +65,10 @@ export const pistisConfig = z.strictObject({
     .prefault({}),
   sandboxes: z
     .strictObject({
-      provider: z.enum(["local", "docker"]).default("local"),
+      provider: z
+        .enum(["local", "docker"])
+        .optional()
+        .describe("When absent: in pistis dev Docker if its engine answers and has the image, everywhere else local"),
       image: z.string().max(500).optional().describe("What Docker sandboxes are made of; it is never pulled by Pistis"),
       memoryMiB: z.number().int().min(64).default(4_096),
       cpuCores: z.number().min(0.1).default(2),

@@ -1,5 +1,5 @@
 // What a new session may choose from. Only names: the gateway holds no key of any model.
-import { type PistisConfig, SCRIPT_MODEL } from "#schemas/config/pistis-config.ts";
+import { DEFAULT_PROVIDER, type PistisConfig, SCRIPT_MODEL } from "#schemas/config/pistis-config.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 
 export type Choices = Readonly<{
@@ -10,11 +10,12 @@ export type Choices = Readonly<{
 }>;
 
 export function choicesOf({ models, defaultModel, sandboxes }: PistisConfig): Choices {
+  const { provider = DEFAULT_PROVIDER } = sandboxes;
   return {
     models: [...new Set([SCRIPT_MODEL, ...Object.keys(models)])],
     defaultModel,
-    providers: [sandboxes.provider],
-    defaultProvider: sandboxes.provider,
+    providers: [provider],
+    defaultProvider: provider,
   };
 }
 

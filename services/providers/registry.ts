@@ -4,7 +4,7 @@ import type { Log } from "#shared/service/log.ts";
 import { openLocalProvider } from "./local/local-provider.ts";
 import type { SandboxProvider } from "./provider.ts";
 
-export type ProviderName = PistisConfig["sandboxes"]["provider"];
+export type ProviderName = NonNullable<PistisConfig["sandboxes"]["provider"]>;
 
 /** What each kind has of its own. */
 export type OwnSetting =

@@ -1,5 +1,5 @@
 // What the scheduler stands on, opened from what it may hold: a connection to each NATS account.
-import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import { DEFAULT_PROVIDER, type PistisConfig } from "#schemas/config/pistis-config.ts";
 import { networkOf } from "#schemas/network/sandbox-network.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import type { Database } from "#shared/database/database.ts";
@@ -51,7 +51,7 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     processesMax,
     diskMiB,
     startMs,
-    provider,
+    provider = DEFAULT_PROVIDER,
     warm,
     warmAgeMsMax,
   } = config.sandboxes;

@@ -1,17 +1,24 @@
 // `pistis dev`: every service of an install in this one process.
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { type Context, folderOf, STATE_OPTION } from "../context.ts";
 import { EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK } from "../exit-codes.ts";
 import { wholeNumber } from "../option-values.ts";
 import { durationText } from "../terminal/quantities.ts";
-import type { RunningInstall } from "./install.ts";
+import type { InstallOptions, RunningInstall } from "./install.ts";
 import { addNetworkOptions, type NetworkOptions } from "./network-options.ts";
 
-type Options = NetworkOptions & { state?: string; port?: number; config?: string; verbose?: boolean };
+type Options = NetworkOptions & { state?: string } & Pick<
+    InstallOptions,
+    "port" | "config" | "provider" | "image" | "verbose"
+  >;
+
+const PROVIDER_HELP =
+  "where sandboxes run (default: sandboxes.provider; else docker when it answers and has the image, else local)";
 
 const HELP = `
 Examples:
   $ pistis dev
+  $ pistis dev --provider docker --image my-team/sandbox
   $ pistis dev --allow-registry npm --allow api.example.com:8443
   $ pistis dev --state /var/lib/pistis --port 4180 --config /etc/pistis/pistis.json
 
@@ -26,7 +33,9 @@ export function addDev(program: Command, context: Context, finish: (exitCode: nu
     .description("Runs every service in this process, with an embedded NATS and PostgreSQL.")
     .option(...STATE_OPTION)
     .option("--port <number>", "port of the HTTP API (default: server.port of pistis.json)", wholeNumber(0, 65_535))
-    .option("--config <file>", "pistis.json (default: ./pistis.json, if there is one)");
+    .option("--config <file>", "pistis.json (default: ./pistis.json, if there is one)")
+    .addOption(new Option("--provider <name>", PROVIDER_HELP).choices(["docker", "local"]))
+    .option("--image <name>", "what Docker sandboxes are made of (default: sandboxes.image, else pistis/sandbox)");
   addNetworkOptions(command)
     .addHelpText("after", HELP)
     .action(async (options: Options) => finish(await runDev(context, options)));

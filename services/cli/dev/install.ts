@@ -1,6 +1,8 @@
 // The composition root: opens what an install stands on, then every service of it, in the order in which they need
 // each other. Closing goes the other way.
 import { join } from "node:path";
+import type { PistisConfig } from "#schemas/config/pistis-config.ts";
+import type { ProviderName } from "#services/providers/registry.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import { readConfig } from "#shared/config/read-config.ts";
 import { openDatabase } from "#shared/database/database.ts";
@@ -11,6 +13,7 @@ import { lockState } from "../state/lock.ts";
 import { openSecrets } from "../state/secrets.ts";
 import { removeServerFile, writeServerFile } from "../state/server-file.ts";
 import { makeStateFolder, type StateFolder } from "../state/state-folder.ts";
+import { type Chosen, chooseProvider } from "./choose-provider.ts";
 import { configFileIn } from "./config-file.ts";
 import { prepareStreams } from "./connections.ts";
 import { openInfrastructure } from "./infrastructure.ts";
@@ -24,6 +27,9 @@ export type InstallOptions = Readonly<{
   port?: number;
   /** pistis.json, if another than ./pistis.json. */
   config?: string;
+  /** Where sandboxes run and what they are made of; pistis.json's when absent. */
+  provider?: ProviderName;
+  image?: string;
   verbose?: boolean;
   /** What sandboxes may reach besides what pistis.json allows. */
   network?: NetworkOptions;
@@ -50,7 +56,7 @@ export async function startInstall(
   options: InstallOptions,
 ): Promise<RunningInstall> {
   const written = await readConfig(await configFileIn(options.config, context.cwd), context.environment);
-  const config = withNetwork(written, options.network ?? {});
+  const config = withOptions(withNetwork(written, options.network ?? {}), options);
   const resources = new Resources();
   try {
     await makeStateFolder(folder);
@@ -67,8 +73,10 @@ export async function startInstall(
       return opened;
     });
     await steps.run("streams and consumers", () => prepareStreams(base.nats, shards), durabilityText);
+    const { kind: provider } = await steps.run("sandboxes", () => chooseProvider(config.sandboxes), providerText);
     const parts: ServiceParts = {
-      config: withPorts(config, options.port),
+      config: { ...config, sandboxes: { ...config.sandboxes, provider } },
+      provider,
       folder,
       secrets,
       relayKey: environment["PISTIS_RELAY_KEY"] || secrets.relayKey,
@@ -96,7 +104,16 @@ function embeddedDatabase(url: string, environment: Context["environment"]): { d
   return { databaseUrl: address.href };
 }
 
-function withPorts(config: ServiceParts["config"], port: number | undefined): ServiceParts["config"] {
+function withOptions(config: PistisConfig, { port, provider, image }: InstallOptions): PistisConfig {
+  const given = { ...(provider === undefined ? {} : { provider }), ...(image === undefined ? {} : { image }) };
+  return withPorts({ ...config, sandboxes: { ...config.sandboxes, ...given } }, port);
+}
+
+function providerText({ kind, why }: Chosen): string {
+  return `${kind === "docker" ? "Docker" : "this machine"}: ${why}`;
+}
+
+function withPorts(config: PistisConfig, port: number | undefined): PistisConfig {
   if (port === undefined) return config;
   const relay = port === 0 ? { ...config.relay, port: 0 } : config.relay;
   return { ...config, server: { ...config.server, port }, relay };

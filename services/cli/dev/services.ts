@@ -5,6 +5,7 @@ import { openEgress } from "#services/egress/open-egress.ts";
 import { openGateway } from "#services/gateway/open-gateway.ts";
 import { openProjector } from "#services/projector/open-projector.ts";
 import { openProviderService } from "#services/providers/open-provider.ts";
+import type { ProviderName } from "#services/providers/registry.ts";
 import { openPublisher } from "#services/publisher/open-publisher.ts";
 import { openRelay } from "#services/relay/open-relay.ts";
 import { openScheduler } from "#services/scheduler/open-scheduler.ts";
@@ -21,6 +22,7 @@ import type { Steps } from "./steps.ts";
 
 export type ServiceParts = Readonly<{
   config: PistisConfig;
+  provider: ProviderName;
   folder: StateFolder;
   secrets: Secrets;
   relayKey: string;
@@ -32,7 +34,7 @@ export type ServiceParts = Readonly<{
 
 /** Starts them all; each is closed with `resources`. Resolves with the address of the HTTP API. */
 export async function startServices(parts: ServiceParts, steps: Steps, resources: Resources): Promise<{ url: string }> {
-  const { config, secrets, database, blobs, log } = parts;
+  const { config, provider, secrets, database, blobs, log } = parts;
   const { relay: relayFolder, relaySocketPath, egressSocketPath, sandboxes, publisher } = serviceFolders(parts.folder);
   const nats = (user: NatsUser): NatsAccess => ({ url: parts.nats.url, seed: parts.nats.keys[user].seed });
   const named = (name: string, user: NatsUser) => ({ config, nats: nats(user), log: log(name) });
@@ -43,10 +45,11 @@ export async function startServices(parts: ServiceParts, steps: Steps, resources
     return openRelay({ ...named("relay", "relay"), ...own }, resources);
   });
   const relay = { url, key: parts.relayKey };
-  await steps.run("provider local", () => {
-    const own = { kind: "local", stateDir: sandboxes } as const;
-    const about = { own, installId: secrets.installId, relaySocketPath };
-    return openProviderService({ ...named("provider-local", "provider-local"), ...about }, resources);
+  await steps.run(`provider ${provider}`, () => {
+    // What outlives this process would run on with nobody to speak to.
+    const own = provider === "docker" ? { kind: provider, stopAtClose: true } : { kind: provider, stateDir: sandboxes };
+    const name = `provider-${provider}` as const;
+    return openProviderService({ ...named(name, name), own, installId: secrets.installId, relaySocketPath }, resources);
   });
   await steps.run("scheduler", () => {
     const own = { ...stored, relay, edgeNats: nats("edge-scheduler") };

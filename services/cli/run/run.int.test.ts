@@ -27,7 +27,8 @@ describe("pistis run", function () {
     before(async () => {
       folder = await newFolder();
       const broken = { api: "openai-compatible", model: "none", baseUrl: "http://127.0.0.1:1/v1" };
-      const config = { models: { broken }, limits: { modelRetriesMax: 0 } };
+      const sandboxes = { provider: "local" };
+      const config = { models: { broken }, limits: { modelRetriesMax: 0 }, sandboxes };
       await writeFile(join(folder.path, "pistis.json"), JSON.stringify(config));
       dev = await folder.dev();
     });

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Server } from "../client/api.ts";
@@ -31,9 +31,10 @@ export type Folder = Readonly<{
   remove: () => Promise<void>;
 }>;
 
-/** A working folder of its own for commands. */
+/** A working folder of its own for commands. Its sandboxes are local, whether or not there is a Docker. */
 export async function newFolder(): Promise<Folder> {
   const path = await mkdtemp(join(tmpdir(), "pistis-cli-"));
+  await writeFile(join(path, "pistis.json"), JSON.stringify({ sandboxes: { provider: "local" } }));
   const start: Folder["start"] = (args, environment = {}) => startCommand(path, args, environment);
   return {
     path,

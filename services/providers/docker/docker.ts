@@ -35,6 +35,3 @@ export type Docker = DockerSetting &
     watchers: Set<(ended: SeenSandbox) => void>;
     inTurn: <Result>(sandboxId: string, work: () => Promise<Result>) => Promise<Result>;
   }>;
-
-/** Made by infra/images: Debian with git. */
-export const DEFAULT_IMAGE = "pistis/sandbox";

@@ -83,7 +83,15 @@ describe("a Docker provider after a crash", function () {
       for (const generation of [1, 2]) {
         const ref = { ...left, generation };
         const name = ["--name", sandboxName(owner, ref)];
-        await cli("create", "--network", "none", ...name, ...labelArguments(refLabels(owner, "sandbox", ref)), DEBIAN, "true");
+        await cli(
+          "create",
+          "--network",
+          "none",
+          ...name,
+          ...labelArguments(refLabels(owner, "sandbox", ref)),
+          DEBIAN,
+          "true",
+        );
       }
       await cli("create", "--network", "none", ...labelArguments(roleLabels(owner, "filler")), DEBIAN, "true");
       await cli(
@@ -161,10 +169,11 @@ describe("a Docker provider that cannot go on", function () {
 
   it("S30: says how to get an image that is not there, and pulls none", async () => {
     const spec = { ...contractSpec, image: "pistis-none.example/none:1" };
-    const error = await failure(guests.provider.create(startRequest({ spec })));
+    const request = startRequest({ spec });
+    const error = await failure(guests.provider.create(request));
     expect(error).to.be.instanceOf(Refusal).with.property("code", "image_missing");
     expect(error).to.have.property("next").that.contains("docker pull pistis-none.example/none:1");
-    expect(await leftOf(guests.cli, guests.setting.installId)).to.deep.equal([]);
+    expect(await idsOf(guests.cli, guests.setting.installId, request.sandboxId)).to.deep.equal([]);
   });
 
   it("says that Docker does not answer, and what to do", async () => {

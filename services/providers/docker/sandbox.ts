@@ -1,4 +1,5 @@
 // What can be done with one sandbox, each from what the engine says is there.
+import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { LABELS } from "#shared/docker/names.ts";
 import { Retryable } from "#shared/errors/errors.ts";
@@ -16,7 +17,8 @@ import {
   stateOf,
   stopContainer,
 } from "./containers.ts";
-import { DEFAULT_IMAGE, type Docker } from "./docker.ts";
+import { DEFAULT_IMAGE } from "./default-image.ts";
+import type { Docker } from "./docker.ts";
 import { ask, EngineRefused, tell, unless } from "./engine/engine.ts";
 import { tokenFile, wholeGuestFiles } from "./guest-files.ts";
 import { prepareImage } from "./image/prepare-image.ts";
@@ -26,6 +28,8 @@ import { noteStart, removeVolume, startNotes, trimStartNotes } from "./starts.ts
 
 /** How long a stop waits for pistisd to end its commands. */
 const STOP_SECONDS = 10;
+const MOVES_MAX = 5;
+const MOVE_RETRY_MS = 100;
 
 const made = z.object({ Id: z.string() });
 
@@ -136,10 +140,24 @@ async function ensureStarted(docker: Docker, idOrName: string, request: StartSan
   }
   docker.running.delete(id);
   if (isUp(stateOf(State.Status))) await stopContainer(engine, id, 0);
-  await giveFiles(docker, found, request);
-  await start(docker, id);
-  docker.running.set(id, request);
+  docker.running.set(await startWithFiles(docker, found, request), request);
   await trimStartNotes(docker, request);
+}
+
+/** Answers the id of what runs. */
+async function startWithFiles(docker: Docker, found: Inspected, request: StartSandbox): Promise<string> {
+  await giveFiles(docker, found, request);
+  const refused = await tryStart(docker, found.Id);
+  if (refused === undefined) return found.Id;
+  if (found.State.Status !== "created" || refused.status < 500) throw startFailed(refused);
+  // An engine that was killed while it started this container can neither start nor end it any more: it is made anew.
+  await removeContainer(docker.engine, found.Id);
+  const made = await inspectContainer(docker.engine, await makeContainer(docker, request));
+  if (made === undefined) throw startFailed(refused);
+  await giveFiles(docker, made, request);
+  const again = await tryStart(docker, made.Id);
+  if (again !== undefined) throw startFailed(again);
+  return made.Id;
 }
 
 /** Whether this very task has started it, as far as the engine knows; if not, that it will is noted. */
@@ -165,25 +183,46 @@ async function giveFiles(docker: Docker, { Id, Config, State }: Inspected, reque
   await tell(docker.engine, call);
 }
 
-async function start({ engine }: Docker, id: string): Promise<void> {
+async function tryStart({ engine }: Docker, id: string): Promise<EngineRefused | undefined> {
   const started = tell(engine, { method: "POST", path: `/containers/${id}/start` });
-  await unless([304], started, undefined).catch((cause: unknown) => {
-    if (!(cause instanceof EngineRefused)) throw cause;
-    throw new Retryable("sandbox_start_failed", `The sandbox did not start: ${cause.message}`, {
-      cause,
-      retryAfterMs: 2_000,
-      next: "The image needs /bin/sh; `pistis doctor` says what else a sandbox needs.",
-    });
+  const done = unless([304], started, undefined).then(() => undefined);
+  return done.catch(engineRefusal);
+}
+
+function startFailed(cause: EngineRefused): Retryable {
+  return new Retryable("sandbox_start_failed", `The sandbox did not start: ${cause.message}`, {
+    cause,
+    retryAfterMs: 2_000,
+    next: 'The image needs /bin/sh. If Docker was killed while it started the sandbox ("already exists"), restart Docker.',
   });
 }
 
 type Move = Readonly<{ id: string; ref: SandboxRef; verb: "pause" | "unpause"; to: "paused" | "running" }>;
 
+/** The kernel may take several tries to freeze processes that start others all the time. */
 async function move({ engine }: Docker, { id, ref, verb, to }: Move): Promise<void> {
-  const moved = tell(engine, { method: "POST", path: `/containers/${id}/${verb}` }).then(() => true);
-  // 409: it is not in the state that it was in when we looked. Newer engines say 304 where it is there already.
-  if (await unless([304, 409, 500], moved, false)) return;
-  const now = await inspectContainer(engine, id);
-  if (now === undefined) throw sandboxMissing(ref);
-  if (stateOf(now.State.Status) !== to) throw sandboxNotRunning(ref);
+  for (let tries = 1; ; tries++) {
+    const moved = tell(engine, { method: "POST", path: `/containers/${id}/${verb}` }).then(() => undefined);
+    // 409: it is not in the state that it was in when we looked. Newer engines say 304 where it is there already.
+    const refused = await unless([304, 409], moved, undefined).catch(engineRefusal);
+    const now = stateOf((await inspectContainer(engine, id))?.State.Status ?? "");
+    if (now === to) return;
+    if (now === "missing") throw sandboxMissing(ref);
+    if (now === "stopped") throw sandboxNotRunning(ref);
+    if (refused !== undefined && tries >= MOVES_MAX) throw refused;
+    if (tries >= MOVES_MAX) throw stuck(verb);
+    await pause(MOVE_RETRY_MS);
+  }
+}
+
+function engineRefusal(error: unknown): EngineRefused {
+  if (error instanceof EngineRefused) return error;
+  throw error;
+}
+
+function stuck(verb: string): Retryable {
+  return new Retryable("docker_state_unchanged", `Docker accepts ${verb}, and the sandbox stays as it was`, {
+    retryAfterMs: 5_000,
+    next: "Look at the Docker daemon's log.",
+  });
 }
