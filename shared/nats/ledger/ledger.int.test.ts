@@ -4,13 +4,19 @@ import { join } from "node:path";
 import { PARKED_STREAM } from "#schemas/ledger/subjects.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import type { Parked } from "#shared/ledger/delivery.ts";
-import { describeLedger } from "#shared/ledger/ledger.contract.ts";
+import { describeLedger, type LedgerUnderTest } from "#shared/ledger/ledger.contract.ts";
+import { RecentMessages } from "#shared/ledger/recent.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { startTestNats } from "#shared/testing/nats.ts";
 import { openLedgerFeed } from "./jetstream-feed.ts";
 import { openLedger } from "./jetstream-ledger.ts";
 
-describeLedger("JetStream", async () => {
+describeLedger("JetStream", () => open({}));
+describeLedger("JetStream, with all who write in one process", () => {
+  return open({ recent: new RecentMessages({ hearsAll: true }) });
+});
+
+async function open(shared: { recent?: RecentMessages }): Promise<LedgerUnderTest> {
   const folder = await mkdtemp(join(tmpdir(), "pistis-ledger-"));
   const blobs = openBlobs(folder);
   const nats = await startTestNats();
@@ -23,8 +29,8 @@ describeLedger("JetStream", async () => {
   };
   const setup = await nats.connect("setup");
   return {
-    open: (writer) => openLedger({ nats: connections[writer], writer, shards, blobs }),
-    feed: openLedgerFeed({ nats: connections.brain, shards, blobs, log: silentLog }),
+    open: (writer) => openLedger({ nats: connections[writer], writer, shards, blobs, ...shared }),
+    feed: openLedgerFeed({ nats: connections.brain, shards, blobs, log: silentLog, ...shared }),
     consumer: "brain",
     parked: async () => {
       const manager = await setup.jetstreamManager();
@@ -40,4 +46,4 @@ describeLedger("JetStream", async () => {
       await rm(folder, { recursive: true, force: true });
     },
   };
-});
+}
