@@ -45,6 +45,7 @@ const sessionColumns = [
 ] as const satisfies readonly (keyof SessionOverviewRow)[];
 
 const columns = sessionColumns.map(snakeCase).join(", ");
+const columnOf = new Map(sessionColumns.map((name) => [name, snakeCase(name)]));
 const excluded = sessionColumns.map((name) => `excluded.${snakeCase(name)}`).join(", ");
 
 /** A row never goes back: a batch that comes late or twice leaves a newer row as it is. */
@@ -83,7 +84,7 @@ export async function writeBatch(connection: Connection, batch: Batch): Promise<
 
 function columnsOf(overview: StoredOverview): { [column: string]: unknown } {
   const row = rowOf(overview);
-  return Object.fromEntries(sessionColumns.map((name) => [snakeCase(name), row[name]]));
+  return Object.fromEntries([...columnOf].map(([name, column]) => [column, row[name]]));
 }
 
 function snakeCase(name: string): string {
