@@ -18,6 +18,8 @@ rules are for that whole range and stay as they are while sandboxes come and go:
 and documentation ranges, other sandboxes and every port of this machine are refused, the rest of the internet is not.
 Sandboxes without internet have no network and need none of it. Without the rules such a session is refused by its probe.
 
+A name server in a private range is closed too: set sandboxes.docker.dns to a public one, or open it with --except.
+
 Run it as root on the Docker host, at every start of the machine before Pistis; the rules survive a restart of Docker.
 The install is the one of --state, or PISTIS_INSTALL_ID.
 
