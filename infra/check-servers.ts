@@ -40,7 +40,7 @@ async function checkPostgres(stateDir: string, resources: Resources): Promise<st
 
 async function checkDocker(): Promise<string> {
   const options = { timeout: DOCKER_MS_MAX };
-  const hello = ["run", "--rm", "--pull", "never", SMALLEST_IMAGE, "echo", "hello"];
+  const hello = ["run", "--rm", "--network", "none", "--pull", "never", SMALLEST_IMAGE, "echo", "hello"];
   const { stdout } = await run("docker", hello, options).catch((cause: unknown) => {
     throw new Fatal("docker_missing", `Docker runs no container: ${failureOf(cause).message}`, { next: setUp });
   });

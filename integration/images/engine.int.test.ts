@@ -1,7 +1,7 @@
 // infra/docker/engine.sh, which brings up Docker where nobody has: on a machine of its own as far as a daemon can tell,
 // with namespaces for mounts, network and processes.
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -32,7 +32,16 @@ version
 engine stop "$2"; is "$2"
 engine stop "$2"`;
 
-// Only root starts a daemon; what an ordinary user is told is another test.
+const asNobody = ["--reuid", "65533", "--regid", "65533", "--clear-groups", "--"];
+
+function failureOf(program: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<string> {
+  return run(program, args, { env: { ...process.env, ...environment } }).then(
+    () => "It started",
+    (error: Error) => error.message,
+  );
+}
+
+// Only root starts a daemon, and only root can act as somebody else.
 if (process.getuid?.() === 0) {
   describe("a Docker daemon of the tests' own", function () {
     this.timeout(120_000);
@@ -50,16 +59,21 @@ if (process.getuid?.() === 0) {
         await rm(folder, { recursive: true, force: true });
       }
     });
+
+    it("is asked of somebody else by a user who may neither start nor use it", async () => {
+      // As text: the checkout may lie in a folder that only root opens.
+      const script = await readFile(SCRIPT, "utf8");
+      const failed = await failureOf("setpriv", [...asNobody, "bash", "-c", script, SCRIPT, "start"], {
+        DOCKER_HOST: "",
+      });
+      expect(failed).to.match(/docker: no Docker daemon answers to \S+\n {2}next: .*sudo usermod -aG docker/);
+    });
   });
 }
 
-describe("a person who may not start a Docker daemon", () => {
-  it("is told what to do", async () => {
-    const nowhere = { ...process.env, DOCKER_HOST: "unix:///nowhere/docker.sock" };
-    const failed = await run("bash", [SCRIPT, "start"], { env: nowhere }).then(
-      () => "It started",
-      (error: Error) => error.message,
-    );
+describe("a Docker daemon at DOCKER_HOST", () => {
+  it("is never started here", async () => {
+    const failed = await failureOf("bash", [SCRIPT, "start"], { DOCKER_HOST: "unix:///nowhere/docker.sock" });
     expect(failed).to.contain("no Docker daemon answers at DOCKER_HOST=unix:///nowhere/docker.sock");
     expect(failed).to.contain("next: start it, or unset DOCKER_HOST");
   });
