@@ -121,9 +121,9 @@ function mayTell({ eventsPerMinuteMax }: Book, page: Page): boolean {
   return page.told <= eventsPerMinuteMax;
 }
 
-/** A request that was told as open was counted then. */
+/** A request counts once, when it is first heard of, and its bytes when it is over. */
 function counted(untold: EgressUntold, request: EgressRequest, told: boolean): EgressUntold {
-  const one = told || request.reason === "open" ? 0 : 1;
+  const one = told ? 0 : 1;
   const ended = request.reason === "open" ? 0 : 1;
   return {
     allowed: untold.allowed + (request.allowed ? one : 0),

@@ -10,11 +10,16 @@ import type { ProxyParts } from "./parts.ts";
 import { refusalBytes } from "./refusal.ts";
 import { openTunnel } from "./tunnel.ts";
 
+/** Requests of a connection that wait for the answer to an earlier one. */
+const PIPELINED_MAX = 16;
+
 export type Proxy = Readonly<{ onConnection: (socket: Socket, client: Client) => void }>;
 
 type Known = Readonly<{ client: Client; tunnelTo: Target | undefined }>;
+type Turn = { waiting: number; last: Promise<void> };
 type Desk = ProxyParts & {
   known: WeakMap<object, Known>;
+  turns: WeakMap<Socket, Turn>;
   open: Map<string, number>;
   headDeadlines: Deadlines;
   http: () => Server;
@@ -23,13 +28,20 @@ type Desk = ProxyParts & {
 export function openProxy(parts: ProxyParts): Proxy {
   const server = newServer(parts);
   const headDeadlines = openDeadlines(parts.limits.headMs);
-  const desk: Desk = { ...parts, known: new WeakMap(), open: new Map(), headDeadlines, http: () => server };
+  const desk: Desk = {
+    ...parts,
+    known: new WeakMap(),
+    turns: new WeakMap(),
+    open: new Map(),
+    headDeadlines,
+    http: () => server,
+  };
   server.on("request", (request, response) => {
     const known = desk.known.get(request.socket);
     desk.headDeadlines.stop(request.socket);
     response.once("finish", () => desk.headDeadlines.start(request.socket));
     if (known === undefined) response.destroy();
-    else void forward(desk, { ...known, request, response });
+    else inTurn(desk, request.socket, () => forward(desk, { ...known, request, response }));
   });
   server.on("connect", (request: IncomingMessage, socket: Socket, head: Buffer) =>
     onConnect(desk, request, { socket, head }),
@@ -66,6 +78,21 @@ function newServer({ limits }: ProxyParts): Server {
     keepAliveTimeout: 0,
     insecureHTTPParser: false,
     requireHostHeader: false,
+  });
+}
+
+/** Requests that were sent without waiting for answers are answered one by one: each takes a connection of its own. */
+function inTurn({ turns }: Desk, socket: Socket, answer: () => Promise<void>): void {
+  const turn = turns.get(socket) ?? { waiting: 0, last: Promise.resolve() };
+  turns.set(socket, turn);
+  if (turn.waiting >= PIPELINED_MAX) {
+    socket.destroy();
+    return;
+  }
+  turn.waiting += 1;
+  turn.last = turn.last.then(async () => {
+    if (!socket.destroyed) await answer();
+    turn.waiting -= 1;
   });
 }
 

@@ -53,6 +53,18 @@ describe("plain HTTP out of a sandbox", () => {
     expect(egress.nameServer.asked.filter((asked) => asked.startsWith("blocked"))).to.deep.equal([]);
   });
 
+  it("answers requests that were sent at once in their order, and cuts off who sends too many", async () => {
+    const socket = await egress.pipe(client);
+    const get = (path: string, more = "") => `GET http://${host}${path} HTTP/1.1\r\nhost: ${host}\r\n${more}\r\n`;
+    socket.write(get("/1") + get("/2") + get("/3", "connection: close\r\n"));
+    const paths = (await textOf(socket)).match(/GET \/\d/g);
+    expect(paths).to.deep.equal(["GET /1", "GET /2", "GET /3"]);
+    const greedy = await egress.pipe(client);
+    greedy.write(get("/many").repeat(100));
+    await textOf(greedy);
+    expect(server.requests.filter((request) => request.includes("many")).length).to.be.lessThan(20);
+  });
+
   it("C116: has one Host header, which is the host that it goes to", async () => {
     const line = `GET http://${host}/ HTTP/1.1`;
     const wrong = [
