@@ -1,14 +1,18 @@
 // The warm pool of a whole install with the local provider: real NATS, PostgreSQL, relay and bubblewrap.
+import { execFile } from "node:child_process";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { expect } from "chai";
 import { serviceFolders, stateFolder } from "#services/cli/state/state-folder.ts";
 import { claimOf, has, isWaiting, type PoolWatch, watchPool } from "./testing/pool-watch.ts";
 import { openTestInstall, openTestSession, type TestInstall } from "./testing/running-install.ts";
 
+const run = promisify(execFile);
+const PISTIS = resolve(import.meta.dirname, "../services/cli/pistis");
 const sandboxOf = (member: string) => member.replace(/^ses_/, "sbx_");
-const SANDBOXES = { warm: 1, memoryMiB: 512, processesMax: 64 };
+const SANDBOXES = { provider: "local" as const, warm: 1, memoryMiB: 512, processesMax: 64 };
 
 describe("the warm pool of an install", () => {
   let folder: string;
@@ -56,6 +60,12 @@ describe("the warm pool of an install", () => {
     await session.end();
     await session.event("SandboxDestroyed");
     await session.close();
+  });
+
+  it("is counted by pistis status", async () => {
+    await pool.until((members) => members.some(isWaiting));
+    const { stdout } = await run(PISTIS, ["status", "--json", "--state", join(folder, "state")], { cwd: folder });
+    expect(JSON.parse(stdout).warmPool).to.deep.include({ ready: 1, starting: 0, deleting: 0, failuresInRow: 0 });
   });
 
   it("hands over none that an earlier run left, and leaves nothing of it behind", async () => {

@@ -8,6 +8,7 @@ import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
 import { type Stores, withStores } from "../ledger/stores.ts";
 import { plural, table } from "../terminal/quantities.ts";
 import { shownLine } from "../terminal/untrusted.ts";
+import { readWarmPool, type WarmPoolStatus, warmPoolText } from "./warm-pool.ts";
 
 type Options = { json?: boolean; state?: string; config?: string };
 
@@ -16,13 +17,14 @@ export type Status = Readonly<{
   standing: Standing;
   consumers: readonly ConsumerLag[];
   parked: ReadonlyArray<Readonly<{ account: "CORE" | "EDGE"; consumer: string; count: number }>>;
+  warmPool: WarmPoolStatus;
 }>;
 
 const HELP = `
 For each service: the last stream sequence that it was given and that it has handled, and how many messages it has before
 it (lag). The projector's lag is how far the mirror and the read models are behind. Parked is what a consumer gave up,
 for a person to look at: \`pistis ledger verify\` and the service's log say why. Exit code 1 when the ledger has lost
-messages that PostgreSQL has.
+messages that PostgreSQL has. Where sandboxes are kept warm (sandboxes.warm), the last line counts them.
 
 Examples:
   $ pistis status
@@ -44,16 +46,22 @@ export function addStatus(program: Command, context: Context, finish: (exitCode:
     });
 }
 
-async function readStatus({ nats, edge, database, shards }: Stores): Promise<Status> {
+async function readStatus(stores: Stores): Promise<Status> {
+  const { nats, edge, database, shards } = stores;
   const standing = await standingOf(nats, mirrorReader(database));
-  const [lag, core, outside] = await Promise.all([readLag(nats, shards), countParked(nats), countParked(edge)]);
+  const [lag, core, outside, warmPool] = await Promise.all([
+    readLag(nats, shards),
+    countParked(nats),
+    countParked(edge),
+    readWarmPool(stores),
+  ]);
   const counted = (account: "CORE" | "EDGE", counts: ReadonlyMap<string, number>) =>
     [...counts].map(([consumer, count]) => ({ account, consumer, count }));
-  return { ...lag, standing, parked: [...counted("CORE", core), ...counted("EDGE", outside)] };
+  return { ...lag, standing, warmPool, parked: [...counted("CORE", core), ...counted("EDGE", outside)] };
 }
 
 export function statusText({ terminal }: Pick<Context, "terminal">, status: Status): string {
-  const { standing, lastSequence, parked } = status;
+  const { standing, lastSequence, parked, warmPool } = status;
   const state =
     standing.status === "whole"
       ? terminal.paint("green", "whole")
@@ -64,7 +72,7 @@ export function statusText({ terminal }: Pick<Context, "terminal">, status: Stat
   const columns = ["SERVICE", "DELIVERED", "ACKNOWLEDGED", "LAG", "OUT", "REDELIVERED", "LISTENING"];
   const given = parked.map(({ account, consumer, count }) => `  ${account} ${shownLine(consumer)}: ${count}\n`);
   const total = parked.reduce((sum, { count }) => sum + count, 0);
-  return `${head}${table([columns, ...rows])}\n${total === 0 ? "nothing is parked" : `${plural(total, "item")} parked:`}\n${given.join("")}`;
+  return `${head}${table([columns, ...rows])}\n${total === 0 ? "nothing is parked" : `${plural(total, "item")} parked:`}\n${given.join("")}${warmPoolText(warmPool)}`;
 }
 
 function rowOf(service: string, shards: readonly ConsumerLag[]): string[] {
