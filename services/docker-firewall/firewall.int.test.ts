@@ -69,6 +69,7 @@ describe("a Docker sandbox with internet", () => {
   const settings = { key: "fedcba987654", pool: POOL, except: ["203.0.113.0/24"] };
   let sandbox: Reach;
   let siblingAddress: string;
+  let siblingGateway: string;
   let gateway: string;
   let hostPort: number;
 
@@ -78,6 +79,7 @@ describe("a Docker sandbox with internet", () => {
     sandbox = await startContainer(resources, "one", "198.18.77.0/29");
     const sibling = await startContainer(resources, "two", "198.18.77.8/29");
     siblingAddress = sibling.address;
+    siblingGateway = sibling.gateway;
     gateway = sandbox.gateway;
     resources.add("rules", settings.key, removeFirewall);
   });
@@ -95,7 +97,7 @@ describe("a Docker sandbox with internet", () => {
     expect(await checkFirewall(settings)).to.deep.equal([]);
     const internet = `${INTERNET}/${PORT}`;
     const outside = [PRIVATE, METADATA, siblingAddress, "192.0.2.1", "100.64.0.1", "10.255.0.1", "172.31.0.1"];
-    const host = [gateway, HOST_ON_LINK, await engineGateway()];
+    const host = [gateway, HOST_ON_LINK, siblingGateway];
     const closed = [
       ...outside.map((address) => `${address}/${PORT}`),
       ...host.map((address) => `${address}/${hostPort}`),
@@ -160,11 +162,6 @@ function attempt(target: string): string {
 
 function outcomesIn(text: string): Readonly<Record<string, string>> {
   return Object.fromEntries(text.split("\n").map((line) => line.split(" ")));
-}
-
-async function engineGateway(): Promise<string> {
-  const shown = await run("ip", "-o", "-4", "address", "show", "docker0");
-  return /inet ([0-9.]+)/.exec(shown)?.[1] ?? "";
 }
 
 async function failureOf(work: Promise<unknown>): Promise<unknown> {
