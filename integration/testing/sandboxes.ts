@@ -19,7 +19,7 @@ import { Resources } from "#shared/service/resources.ts";
 
 export const PISTISD_FOLDER = resolve(import.meta.dirname, "../../dist/pistisd");
 const JOIN_MS = 20_000;
-const TOKEN_LIFE_MS = 60_000;
+const TOKEN_LIFE_MS = 300_000;
 
 const LIMITS = { image: null, memoryMiB: 2_048, cpuCores: 2, processesMax: 256, diskMiB: 4_096 };
 const SPEC: SandboxSpec = { ...LIMITS, network: { mode: "none" } };

@@ -33,7 +33,7 @@ const CLOSE_STOP_SECONDS = 5;
  * Throws Retryable `docker_unreachable`, Refusal `docker_forbidden` and `pistisd_missing`, each with the next step.
  */
 export async function openDockerProvider(setting: DockerSetting): Promise<SandboxProvider> {
-  const docker = await prepare(setting);
+  const docker = await prepareDocker(setting);
   await docker.pistisd();
   await sweep(docker);
   await noteRunning(docker);
@@ -66,7 +66,8 @@ export async function openDockerProvider(setting: DockerSetting): Promise<Sandbo
   };
 }
 
-async function prepare(setting: DockerSetting): Promise<Docker> {
+/** Asks the engine what it can do. Nothing is changed. */
+export async function prepareDocker(setting: DockerSetting): Promise<Docker> {
   const engine = openEngine(setting.docker.host);
   let reading: Promise<PistisdFiles> | undefined;
   const pistisd = () => {
