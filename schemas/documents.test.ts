@@ -37,12 +37,14 @@ function resolves(document: unknown, ref: string): boolean {
 }
 
 describe("the generated documents", () => {
-  for (const file of Object.keys(documents)) {
+  for (const file of Object.keys(documents).filter((name) => name.endsWith(".json"))) {
     it(`${file} has no reference that leads nowhere`, () => {
       const document = documentOf(file);
       expect(refsIn(document).filter((ref) => !resolves(document, ref))).to.deep.equal([]);
     });
+  }
 
+  for (const file of Object.keys(documents)) {
     it(`${file} is checked in as the schemas say`, () => {
       const root = join(import.meta.dirname, "..");
       const own = z.object({ version: z.string() }).parse(JSON.parse(readFileSync(join(root, "package.json"), "utf8")));
