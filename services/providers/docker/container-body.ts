@@ -1,5 +1,7 @@
 // What a container is asked to be. docker-proxy checks the same shapes from its side.
+
 import { basename, dirname } from "node:path";
+import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { PISTISD_TARGET, RELAY_TARGET } from "#shared/docker/names.ts";
 import type { StartSandbox } from "../provider.ts";
 import type { Docker } from "./docker.ts";
@@ -25,7 +27,7 @@ export function sandboxBody(docker: Docker, request: StartSandbox, made: Made & 
     User: `${uid}:${uid}`,
     WorkingDir: "/",
     Hostname: "sandbox",
-    Env: environment(docker.relaySocketPath),
+    Env: environment(docker.relaySocketPath, request.spec.network),
     Labels: sandboxLabels(docker.key, request),
     AttachStdin: false,
     AttachStdout: false,
@@ -66,7 +68,7 @@ export function fillerBody(key: string, { imageId, volume }: Made) {
 }
 
 /** The image's own PATH stays. The join token is not here: `docker inspect` and /proc/1/environ show all of it. */
-function environment(relaySocketPath: string): string[] {
+function environment(relaySocketPath: string, network: SandboxNetwork): string[] {
   const variables = {
     HOME: GUEST_HOME,
     USER: GUEST_NAME,
@@ -75,6 +77,8 @@ function environment(relaySocketPath: string): string[] {
     PISTIS_RELAY_URL: `unix:${RELAY_TARGET}/${basename(relaySocketPath)}`,
     PISTIS_JOIN_TOKEN_FILE: JOIN_TOKEN_FILE,
     PISTISD_STATE,
+    // With `open` it has an interface of its own.
+    ...(network.mode === "allow" ? { PISTIS_EGRESS: "1" } : {}),
   };
   return Object.entries(variables).map(([name, value]) => `${name}=${value}`);
 }
