@@ -73,7 +73,7 @@ export async function openAwayInstall(): Promise<AwayInstall> {
       onStop: () => () => undefined,
     };
     const folder = stateFolder(join(root, "state"), {}, root);
-    const install = await startInstall(context, folder, { port: 0, command: "a test" });
+    const install = await startInstall(context, folder, { port: 0, provider: "local", command: "a test" });
     resources.add("install", install, ({ close }) => close());
     // What a failed test left hanging would hang the close as well.
     resources.add("hanging servers", [nats.outage, postgres.outage], (all) => all.map(({ resume }) => resume()));
