@@ -55,4 +55,14 @@ describe("the server's image", function () {
       expect(failures[index], command).to.contain("PISTIS_").and.to.contain(`next: \`${command} --help\``);
     }
   });
+
+  it("applies the firewall's rules with the rights that docker-compose.yml gives to docker-firewall", async () => {
+    const rights = ["--cap-drop", "ALL", "--cap-add", "NET_ADMIN", "--cap-add", "NET_RAW", "--user", "0:0"];
+    const bounds = ["--network", "none", "--read-only", "--tmpfs", "/run", "--tmpfs", "/tmp"];
+    const firewall = "node services/cli/main.ts docker-firewall";
+    const command = `${firewall} --apply && ${firewall} --check`;
+    const install = ["--env", "PISTIS_INSTALL_ID=an-install-of-the-tests", "--entrypoint", "sh"];
+    const out = await docker("run", "--rm", ...bounds, ...rights, ...install, IMAGE, "-c", command);
+    expect(out).to.equal("The firewall holds for 10.208.0.0/12\nThe firewall holds");
+  });
 });
