@@ -53,9 +53,10 @@ async function startDaemon(folder: string, options: readonly string[], cli: Cli)
   await rm(join(folder, "exec", "containerd", "containerd.pid"), { force: true });
   const places = ["--data-root", join(folder, "data"), "--exec-root", join(folder, "exec"), "--pidfile", pidFile];
   const closed = ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"];
+  // In a network namespace of its own: an engine without a bridge deletes the machine's docker0.
   const daemon = spawn(
-    "dockerd",
-    ["--host", `unix://${join(folder, "docker.sock")}`, ...places, ...closed, ...options],
+    "unshare",
+    ["--net", "dockerd", "--host", `unix://${join(folder, "docker.sock")}`, ...places, ...closed, ...options],
     {
       stdio: ["ignore", "ignore", "pipe"],
     },
