@@ -186,6 +186,13 @@ describe("services as processes", function () {
     expect(failed).to.contain("PISTIS_LOG_LEVEL").and.to.contain("next: `pistis relay --help`");
     await install.start("relay");
   });
+
+  it("C140: ends every service with exit code 0 on SIGTERM while NATS is away", async () => {
+    await install.kill("nats-server");
+    const running = install.names.filter((name) => name !== "postgres" && install.state(name) === "running");
+    const exits = await Promise.all(running.map(async (name) => [name, await install.kill(name, "SIGTERM")] as const));
+    expect(exits.filter(([, { code }]) => code !== 0)).to.deep.equal([]);
+  });
 });
 
 const member = z.object({ pid: z.number(), startTicks: z.string() });
