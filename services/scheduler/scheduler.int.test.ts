@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { pistisConfig } from "#schemas/config/pistis-config.ts";
 import type { EventOf, EventType, PistisEvent } from "#schemas/ledger/event.ts";
+import { PROBES_STREAM } from "#schemas/ledger/subjects.ts";
 import type { ProviderTask, Report, SandboxSpec } from "#schemas/provider/task.ts";
 import { joinTokenRegistration, relayPaths } from "#schemas/wire/relay-http.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
@@ -248,6 +249,22 @@ describe("the scheduler", () => {
     expect(findings.filter(({ ok }) => !ok).map(({ target }) => target)).to.deep.equal([
       "the server's own port, as the server heard",
     ]);
+  });
+
+  it("C117: probes what a scheduler took with it when it died", async () => {
+    const session = await openSession();
+    const peer = probed.sandbox(sandboxIdOf(session));
+    peer.outcome = "answered";
+    await startSandbox(session);
+    await untilEvent(session, "EgressProbed");
+    peer.outcome = "unreachable";
+    await scheduler.close();
+    const dead = await nats.connect("scheduler");
+    await openProbeSender({ nats: dead }).send(newId("event"), { session, generation: 1 });
+    const consumer = await dead.jetstream().consumers.get(PROBES_STREAM, "scheduler");
+    expect(await consumer.next()).to.not.equal(null);
+    scheduler = await start();
+    expect((await untilEvent(session, "EgressProbed", 2)).data).to.include({ passed: true });
   });
 
   it("C117: probes what could not be reached again", async () => {
