@@ -5,7 +5,10 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { readInstallId } from "#services/cli/state/secrets.ts";
 import { serviceFolders, stateFolder } from "#services/cli/state/state-folder.ts";
+import { dockerCli, removeInstalls } from "#services/providers/docker/testing/docker-guests.ts";
+import { LABELS } from "#shared/docker/names.ts";
 import { claimOf, has, isWaiting, type PoolWatch, watchPool } from "./testing/pool-watch.ts";
 import { openTestInstall, openTestSession, type TestInstall } from "./testing/running-install.ts";
 
@@ -95,5 +98,44 @@ describe("the warm pool of an install", () => {
     );
     const { sandboxes } = serviceFolders(stateFolder(join(folder, "state"), {}, folder));
     expect(await readdir(join(sandboxes, "sandboxes"))).to.deep.equal([]);
+  });
+});
+
+describe("the warm pool in Docker", function () {
+  this.timeout(180_000);
+  const limits = { memoryMiB: 512, processesMax: 64 };
+  let install: TestInstall;
+  let pool: PoolWatch;
+  before(async () => {
+    install = await openTestInstall({
+      sandboxes: { provider: "docker", image: "debian:bookworm-slim", warm: 1, ...limits },
+    });
+    pool = watchPool(install.server);
+  });
+  after(async () => {
+    const installId = await readInstallId(stateFolder(install.statePath, {}, "/"));
+    await pool.close();
+    await install.close();
+    await removeInstalls(dockerCli(), [installId ?? ""]);
+  });
+
+  it("hands a container over, whose end and deletion are the session's from then on", async () => {
+    await pool.until((members) => members.some(isWaiting));
+    const session = await openTestSession(install.server, { message: { text: "$ echo kept > /workspace/kept" } });
+    await session.event("TurnEnded");
+    const { sandboxId } = await session.event("SandboxJoined");
+    expect(sandboxId).to.match(/^sbx_pool/);
+    const own = ["ps", "-aq", "--filter", `label=${LABELS.session}=${sandboxId.replace(/^sbx_/, "ses_")}`];
+    const container = (await run("docker", own)).stdout.trim();
+    await run("docker", ["kill", container]);
+    await session.event("SandboxStopped");
+    await session.post("$ cat /workspace/kept");
+    await session.event("TurnEnded", 2);
+    expect(session.seen("SandboxRestarted")).to.have.length(1);
+    expect(session.seen("ToolDone").at(-1)?.text).to.contain("kept");
+    await session.end();
+    await session.event("SandboxDestroyed");
+    expect((await run("docker", own)).stdout).to.equal("");
+    await session.close();
   });
 });

@@ -75,9 +75,12 @@ describe("a warm sandbox", () => {
         .thenRefused("member_not_ready");
     }
     given(added, createRequested, created, joined, probed(false)).when(claim("ses_1")).thenRefused("member_not_ready");
-    given(...up, stopped)
-      .when(claim("ses_1"))
-      .thenRefused("member_not_ready");
+    const anew: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "b" } };
+    for (const fact of [stopped, anew]) {
+      given(...up, fact)
+        .when(claim("ses_1"))
+        .thenRefused("member_not_ready");
+    }
   });
 
   it("is claimed by one session only, for ever", () => {

@@ -83,9 +83,14 @@ export function misfit({ provider, spec, addedAt }: PoolMember, wanted: Wanted, 
   return undefined;
 }
 
+/** pistisd in it came to an end and was started anew, which nobody asked for. */
+export function wasStartedAnew({ boots }: SessionSandbox): boolean {
+  return boots.length > 1;
+}
+
 /** Up and closed, no session's, and what sessions need. */
 export function isReady(state: SessionSandbox, wanted: Wanted, now: number): boolean {
   const { pool, ended } = state;
-  if (pool === undefined || ended || pool.claimedBy !== undefined) return false;
+  if (pool === undefined || ended || pool.claimedBy !== undefined || wasStartedAnew(state)) return false;
   return handoverOf(state) !== undefined && misfit(pool, wanted, now) === undefined;
 }

@@ -105,6 +105,8 @@ describe("the plan of the warm pool", () => {
     expect(retiredOf([member("a", [addedAgo(0), asked, joined, probed(false)])])).to.deep.equal([["a", true]]);
     expect(retiredOf([member("a", [addedAgo(0), ...up, stopped])])).to.deep.equal([["a", true]]);
     expect(retiredOf([member("a", [addedAgo(YOUNG_MS), ...up, stopped])])).to.deep.equal([["a", false]]);
+    const anew: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "b" } };
+    expect(retiredOf([member("a", [addedAgo(0), ...up, anew])])).to.deep.equal([["a", false]]);
     expect(retiredOf([{ ...ready("a"), isLost: true }])).to.deep.equal([["a", false]]);
     expect(retiredOf([member("a", [addedAgo(120_001), asked, joined])])).to.deep.equal([["a", true]]);
     expect(retiredOf([member("a", [addedAgo(120_000), asked, joined])])).to.deep.equal([]);

@@ -1,7 +1,7 @@
 // What the pool has to do next, from what is known of its sandboxes. Pure: the keeper reads, asks here and acts.
 import { EMPTY_POOL, type PoolRecord } from "#schemas/scheduler/pool.ts";
 import type { SessionSandbox } from "../sandbox/sandbox.ts";
-import { handoverOf, misfit, type Wanted } from "./member.ts";
+import { handoverOf, misfit, type Wanted, wasStartedAnew } from "./member.ts";
 
 export type Listed = Readonly<{
   session: string;
@@ -130,6 +130,7 @@ function unfitness({ session, state, isLost }: Listed, { wanted, readyMs, now }:
       return because(`it is ${sandbox.status}`, isYoung(pool, now));
     default:
       if (pool.probeFailed) return because("its network is not as it should be", true);
+      if (wasStartedAnew(state)) return because("it was started anew", false);
       if (isLost) return because("it is not connected to the relay", isYoung(pool, now));
       if (handoverOf(state) === undefined && now - Date.parse(pool.addedAt) > readyMs) {
         return because(`it was not ready within ${readyMs} ms`, true);
