@@ -10,7 +10,7 @@ import type { ProviderTask, Report, SandboxSpec } from "#schemas/provider/task.t
 import { joinTokenRegistration, relayPaths } from "#schemas/wire/relay-http.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import { newId, sha256 } from "#shared/ids/ids.ts";
-import { load } from "#shared/ledger/handle-command.ts";
+import { handleCommand } from "#shared/ledger/handle-command.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { openLedger } from "#shared/nats/ledger/jetstream-ledger.ts";
@@ -320,9 +320,13 @@ describe("the scheduler", () => {
     return openLedger({ nats: connection, writer, shards: nats.shards, blobs: openBlobs(tmpdir()) });
   }
 
+  /** Whatever the scheduler appends meanwhile. */
   async function append(ledger: Ledger, session: string, event: PistisEvent) {
-    const { version } = await load(ledger, { initialState: 0, evolve: () => 0 }, session);
-    return ledger.append(session, version, [event], { correlationId: "msg_1", causationId: null });
+    const decider = { initialState: 0, evolve: () => 0, decide: () => [event] };
+    const cause = { correlationId: "msg_1", causationId: null };
+    const { appended } = await handleCommand(ledger, decider, { session, command: undefined, cause });
+    if (appended === undefined) throw new Error("An event was decided");
+    return appended;
   }
 
   async function openSession(): Promise<string> {
