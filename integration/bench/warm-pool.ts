@@ -10,7 +10,7 @@ import {
 } from "../testing/running-install.ts";
 import { median, type Row, row } from "./row.ts";
 
-const ROUNDS = 15;
+const ROUNDS = 10;
 const SANDBOXES = { provider: "local" as const, memoryMiB: 512, processesMax: 64 };
 const CLOCK = "date +%s%N";
 
