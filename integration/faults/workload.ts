@@ -197,6 +197,8 @@ function inOneReply(ids: readonly string[], seconds: number): string {
 }
 
 async function stopSomething(working: Working): Promise<void> {
+  // While the gateway is away none may be there yet.
+  if (working.lasting.length === 0) return;
   const session = working.random.pick(working.lasting);
   const ids = [newMark(working, working.random), newMark(working, working.random)];
   await post(working, session, inOneReply(ids, 3));
