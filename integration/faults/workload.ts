@@ -119,7 +119,10 @@ async function lastingSession(working: Working, random: Random): Promise<void> {
   }
 }
 
-/** Says at length what it says, to a model that remembers little. */
+/**
+ * Says at length what it says, to a model that remembers little. One message at a time: more of them than fit into the
+ * model's window could never be given to it.
+ */
 async function forgetfulSession(working: Working, random: Random): Promise<void> {
   const signal = working.stopping.signal;
   const wanted = { title: "forgetful", model: working.shortMemoryModel };
@@ -129,7 +132,7 @@ async function forgetfulSession(working: Working, random: Random): Promise<void>
   working.lasting.push(session);
   while (!signal.aborted) {
     await post(working, session, longText(random));
-    await untilFree(working, session, signal);
+    await untilGiven(working, session, signal);
   }
 }
 
@@ -149,6 +152,16 @@ async function untilFree(working: Working, session: string, signal: AbortSignal 
   while (signal?.aborted !== true) {
     const found = await insist(signal, () => getSession(working.server, session));
     if (found === undefined || found.status !== "running") return;
+    await delay(LOOK_EVERY_MS);
+  }
+}
+
+/** Waits until the model has all that was posted, and has answered. */
+async function untilGiven(working: Working, session: string, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await untilFree(working, session, signal);
+    const found = await insist(signal, () => getSession(working.server, session));
+    if (found === undefined || found.queueHeld || (found.status === "idle" && found.queuedMessages === 0)) return;
     await delay(LOOK_EVERY_MS);
   }
 }
