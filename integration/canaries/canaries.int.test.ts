@@ -1,26 +1,26 @@
 // A session with everything that holds a secret, and then a look everywhere: what SPEC.md section 6 keeps out of a
 // sandbox is not in it, and what is a key is nowhere but where the server keeps its keys.
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { promisify } from "node:util";
 import { expect } from "chai";
 import { z } from "zod";
 import { type ModelServer, type Served, startModelServer } from "#services/brain/testing/model-server.ts";
 import { createSession } from "#services/cli/client/api.ts";
+import { readInstallId } from "#services/cli/state/secrets.ts";
 import { stateFolder } from "#services/cli/state/state-folder.ts";
+import { dockerCli, removeInstalls } from "#services/providers/docker/testing/docker-guests.ts";
 import { startGitServer } from "#services/publisher/testing/git-server.ts";
 import { commit, git, newRepository, tempFolder } from "#services/publisher/testing/repositories.ts";
 import { LABELS } from "#shared/docker/names.ts";
 import { newSecret } from "#shared/ids/ids.ts";
+import { buildImages, docker } from "../images/containers.ts";
 import { type DevProcess, startDevProcess } from "../testing/dev-process.ts";
 import { type FollowedSession, openTestSession } from "../testing/running-install.ts";
 import { companionsOf, guestsOf, memoryOf, papersOf } from "./guest.ts";
 import { type Canary, type Found, openScanner, type Scanner } from "./scan.ts";
-
-const run = promisify(execFile);
 
 /** Goes into the sandbox on purpose: a look that does not find it finds nothing. */
 const CONTROL: Canary = { name: "control", value: `control-${newSecret()}` };
@@ -49,7 +49,7 @@ const steps: readonly Served[] = [
   { kind: "reply", text: people.said.value },
 ];
 
-const PROVIDERS: readonly ("local" | "docker")[] = ["local"];
+const PROVIDERS = ["local", "docker"] as const;
 
 for (const provider of PROVIDERS) {
   describe(`canaries in an install with sandboxes of ${provider}`, function () {
@@ -63,6 +63,7 @@ for (const provider of PROVIDERS) {
     let scanner: Scanner;
 
     before(async () => {
+      if (provider === "docker") await buildImages("pistisd", "sandbox");
       model = await startModelServer((_request, count) => steps[count] ?? { kind: "reply", text: "No more" });
       commit(newRepository(join(folder.path, "source")), { "a.txt": "a\n" });
       git(folder.path, "clone", "-q", "--bare", "source", "served.git");
@@ -81,7 +82,9 @@ for (const provider of PROVIDERS) {
     after(async () => {
       scanner?.close();
       await session?.close();
+      const installId = dev && (await readInstallId(stateFolder(dev.statePath, {}, "/")));
       await dev?.close();
+      if (provider === "docker") await removeInstalls(dockerCli(), [installId ?? ""]);
       await model?.close();
       repositories?.server.closeAllConnections();
       repositories?.server.close();
@@ -94,7 +97,7 @@ for (const provider of PROVIDERS) {
       return {
         models: { claude },
         defaultModel: "claude",
-        sandboxes: { provider: name },
+        sandboxes: { provider: name, ...(name === "docker" ? { image: "pistis/sandbox" } : {}) },
         git: { credentials: [{ host, token: "${TEST_GIT_TOKEN}" }] },
       };
     }
@@ -213,9 +216,4 @@ function ownSecrets({ statePath }: DevProcess): Canary[] {
     return Object.entries(value).flatMap(([key, inner]) => walk(name === "" ? key : `${name}.${key}`, inner));
   };
   return walk("", JSON.parse(file));
-}
-
-async function docker(...args: string[]): Promise<string> {
-  const { stdout } = await run("docker", args, { maxBuffer: 16 * 1024 * 1024 });
-  return stdout.trim();
 }
