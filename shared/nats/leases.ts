@@ -76,7 +76,7 @@ function hold(place: Place, entry: Entry, first: Held): Lease {
     end();
     lost.abort(new Fatal("lease_lost", `The lease of ${entry.session} is lost: ${why}`));
   };
-  const watch = () => setTimeout(() => lose("it was not renewed in time"), held.until - performance.now());
+  const watch = () => setTimeout(() => lose("it was not renewed in time"), Math.max(0, held.until - performance.now()));
   let expiry = watch();
   const renew = async () => {
     const next = await renewed(place, entry, held);
