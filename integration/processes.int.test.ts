@@ -60,7 +60,7 @@ describe("services as processes", function () {
   it("gives each service a file that only its owner reads, with the variables that it may hold", async () => {
     const folder = join(install.statePath, "env");
     const files = await readdir(folder);
-    expect(files).to.have.length(7);
+    expect(files).to.have.length(10);
     const holders = async (variable: string) => {
       const texts = await Promise.all(files.map(async (file) => [file, await readFile(join(folder, file), "utf8")]));
       return texts.flatMap(([file = "", text = ""]) => (text.includes(`${variable}=`) ? [file] : [])).sort();
