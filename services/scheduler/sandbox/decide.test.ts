@@ -135,10 +135,10 @@ describe("the probe of a sandbox's network", () => {
       .then(probed(true));
   });
 
-  it("asks nothing of the provider when a turn waits for it", () => {
+  it("asks the provider about a sandbox that a turn waits for: it may answer no probe because it is gone", () => {
     given(...up, probed(false), needed("unprobed"))
       .when(answerNeed)
-      .thenNothing();
+      .then(inspectRequested("tsk_new"));
   });
 });
 

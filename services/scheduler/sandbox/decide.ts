@@ -75,7 +75,8 @@ function answerNeed(state: SessionSandbox, command: CommandOf<"AnswerNeed">): Sc
           : requested(sandbox.request, state, sandbox, taskId),
       ];
     case "joined":
-      return need === "unreachable" ? [requested("inspect", state, sandbox, taskId)] : [];
+      // One that was not probed may be one that does not answer: its provider knows whether it is there at all.
+      return need === "absent" || need === "stopped" ? [] : [requested("inspect", state, sandbox, taskId)];
     case "inspecting":
       return [requested("inspect", state, sandbox, taskId)];
     case "creating":
