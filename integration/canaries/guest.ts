@@ -91,13 +91,14 @@ function parentOf(pid: number): number | undefined {
   return stat === undefined ? undefined : Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
 }
 
-/** Undefined when the process has ended. */
+const NOT_SHOWN = new Set(["ENOENT", "ESRCH", "EACCES"]);
+
+/** Undefined when the process has ended, or is one that even root is not shown: none that a sandbox could have started. */
 function ifThere<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ESRCH"))
-      return undefined;
+    if (error instanceof Error && "code" in error && NOT_SHOWN.has(String(error.code))) return undefined;
     throw error;
   }
 }
