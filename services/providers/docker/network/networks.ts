@@ -3,11 +3,12 @@
 import { z } from "zod";
 import { Retryable } from "#shared/errors/errors.ts";
 import { sha256 } from "#shared/ids/ids.ts";
+import { type Range, rangeOf } from "#shared/network/subnets.ts";
 import type { SandboxRef } from "../../provider.ts";
 import type { Docker } from "../docker.ts";
 import { ask, EngineRefused, tell, unless } from "../engine/engine.ts";
 import { labelled, refIn, refLabels, sandboxName } from "../names.ts";
-import { freeSubnets, type Range, rangeOf } from "./subnets.ts";
+import { freeSubnets } from "./subnets.ts";
 
 const PREFIX = 29;
 /** Others may take a subnet between our look and our request. */

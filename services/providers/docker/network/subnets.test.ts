@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { freeSubnets, rangeOf } from "./subnets.ts";
+import { rangeOf } from "#shared/network/subnets.ts";
+import { freeSubnets } from "./subnets.ts";
 
 const used = (...cidrs: string[]) => cidrs.flatMap((cidr) => rangeOf(cidr) ?? []);
 const free = (pool: string, start: number, ...taken: string[]) => [
