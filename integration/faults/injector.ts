@@ -11,6 +11,7 @@ import { LEASE_TTL_MS_DEFAULT } from "#shared/nats/setup.ts";
 import type { Death, ProcessName } from "../testing/service-processes.ts";
 import { direct, type Fault } from "./director.ts";
 import { type Disks, openDisks } from "./disks.ts";
+import { keepEvidence } from "./evidence.ts";
 import type { Done, FaultContext } from "./fault-kinds.ts";
 import { type BrainDown, figuresOf, type RunFigures } from "./figures.ts";
 import { type Violation, violationsIn } from "./invariants.ts";
@@ -37,6 +38,8 @@ export type RunOptions = Readonly<{
   allSteps: boolean;
   /** Only faults of these kinds are drawn; of all when absent. */
   kinds?: readonly string[];
+  /** Where to keep what a violation or a service that ended by itself leaves to look at; nowhere when absent. */
+  evidence?: string | undefined;
   /** Says what happens, a line each. */
   say: (line: string) => void;
 }>;
@@ -56,7 +59,7 @@ export async function run(options: RunOptions): Promise<RunResult> {
     const stepsLeft = () => (options.allSteps ? scene.context.plan.leftOfAll() : 0);
     await direct({ ...scene.context, ...options, ...scene, stepsLeft, faultsMax: options.faults });
     options.say(`${scene.faults.length} faults; now it becomes quiet`);
-    return await judge(scene, options.say);
+    return await judge(scene, options);
   } finally {
     await scene.close();
   }
@@ -142,7 +145,7 @@ function openBook(say: (line: string) => void) {
   };
 }
 
-async function judge(scene: Scene, say: (line: string) => void): Promise<RunResult> {
+async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunResult> {
   const { stage, workload, context, faults, brainsDown, exits } = scene;
   context.plan.end();
   await stage.settled();
@@ -165,6 +168,12 @@ async function judge(scene: Scene, say: (line: string) => void): Promise<RunResu
     ...(await mirrorAtRest(scene, ledger)).map((text) => ({ of: "mirror" as const, session: "", text })),
   ];
   const figures = figuresOf(observed, brainsDown, stage.outages);
+  const found = [...violations, ...exits];
+  if (evidence !== undefined && found.length > 0) {
+    const processes = [...stage.services, "nats-server", "postgres"] as const;
+    await keepEvidence(evidence, { install: stage.install, processes, ledger, faults, found });
+    say(`what there is to look at is in ${evidence}`);
+  }
   return { faults, steps: scene.steps, violations, figures, exits };
 }
 

@@ -1,7 +1,9 @@
 // `npm run soak -- --faults N [--seed S] [--json FILE]`: rounds of faults, each on an install of its own, until there
 // were N. --kinds "kill brain,cut network" draws no others (fault-kinds.ts). The first round goes through every named step (not with --no-steps); the others are random. Ends with 1 when
-// anything is violated. --verbose says what happens when.
+// anything is violated. --verbose says what happens when; --evidence FOLDER keeps logs, ledger and faults of a round that
+// found something.
 import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type RunResult, run } from "./injector.ts";
 import { summaryOf } from "./summary.ts";
@@ -14,6 +16,7 @@ const { values } = parseArgs({
     seed: { type: "string" },
     json: { type: "string" },
     kinds: { type: "string" },
+    evidence: { type: "string" },
     verbose: { type: "boolean", default: false },
     steps: { type: "boolean", default: true },
   },
@@ -33,6 +36,7 @@ for (let round = 0; count < wanted; round++) {
     faults: Math.min(ROUND_FAULTS, wanted - count),
     allSteps: values.steps && round === 0,
     kinds: values.kinds?.split(",") ?? [],
+    evidence: values.evidence && join(values.evidence, `seed-${seed}`),
     say: (line) => void (values.verbose && process.stdout.write(`${new Date().toISOString().slice(14, 23)} ${line}\n`)),
   });
   results.push(result);
