@@ -1,0 +1,37 @@
+// `npm run test:all`: every test, in two lanes beside each other, because most of them wait for a process, a server or a
+// container most of the time. What needs Docker's engine shares one lane: some of these tests kill it.
+// `npm run test:all -- FILE...` runs only these, one after another.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { globSync } from "node:fs";
+import { join } from "node:path";
+
+const ROOT = join(import.meta.dirname, "..");
+const TESTS = "{schemas,shared,services,integration}/**/*.test.ts";
+const ON_THE_ENGINE = [
+  /^services\/(providers\/docker|docker-proxy|docker-firewall)\//,
+  /^integration\/(canaries|compose|escape|images)\//,
+  /docker[^/]*\.int\.test\.ts$/,
+];
+
+async function runTests(chosen: readonly string[]): Promise<number> {
+  if (chosen.length > 0) return mocha(chosen);
+  const files = globSync(TESTS, { cwd: ROOT }).sort();
+  const isOnTheEngine = (file: string) => ON_THE_ENGINE.some((pattern) => pattern.test(file));
+  const lanes = {
+    engine: files.filter(isOnTheEngine),
+    others: files.filter((file) => !isOnTheEngine(file)),
+  };
+  return Math.max(...(await Promise.all(Object.entries(lanes).map(([lane, own]) => mocha(own, lane)))));
+}
+
+/** Resolves with its exit code. */
+async function mocha(files: readonly string[], lane?: string): Promise<number> {
+  const program = join(ROOT, "node_modules", "mocha", "bin", "mocha.js");
+  const env = lane === undefined ? process.env : { ...process.env, MOCHA_LANE: lane };
+  const child = spawn(process.execPath, [program, ...files], { cwd: ROOT, env, stdio: "inherit" });
+  const [code]: unknown[] = await once(child, "exit");
+  return typeof code === "number" ? code : 1;
+}
+
+process.exitCode = await runTests(process.argv.slice(2));
