@@ -84,7 +84,9 @@ async function* withOneConsumer(context: FeedContext, options: Follow, position:
   const pull = context.track(new Pull(context.nats, consumer));
   // A reader that aborts without asking for another message never gets to `finally`.
   const release = () => {
-    if (context.untrack(pull) !== undefined) dropConsumer(context, consumer);
+    if (!context.untrack(pull)) return;
+    pull.close();
+    dropConsumer(context, consumer);
   };
   options.signal.addEventListener("abort", release, { once: true });
   try {

@@ -4,7 +4,7 @@ import type { LedgerFeed } from "#shared/ledger/ledger.ts";
 import { RecentMessages } from "#shared/ledger/recent.ts";
 import type { Log } from "#shared/service/log.ts";
 import { follow } from "./follow.ts";
-import type { Pull, Pulled } from "./pull.ts";
+import type { Pull } from "./pull.ts";
 import { react } from "./react.ts";
 
 export type FeedOptions = Readonly<{
@@ -21,8 +21,8 @@ export type FeedContext = FeedOptions &
     recent: RecentMessages;
     /** Tells the pull when the connection was lost, until it is untracked. */
     track: (pull: Pull) => Pull;
-    /** Closes the pull; returns the messages that came and were not taken, or undefined when it was closed before. */
-    untrack: (pull: Pull) => Pulled[] | undefined;
+    /** False when it was untracked before. */
+    untrack: (pull: Pull) => boolean;
   }>;
 
 /**
@@ -38,7 +38,7 @@ export function openLedgerFeed(options: FeedOptions): LedgerFeed {
       pulls.add(pull);
       return pull;
     },
-    untrack: (pull) => (pulls.delete(pull) ? pull.close() : undefined),
+    untrack: (pull) => pulls.delete(pull),
   };
   watchConnection(context, pulls).catch((error: unknown) =>
     options.log.error({ error }, "The connection is unwatched"),

@@ -1,5 +1,6 @@
 // Pulling from one JetStream consumer, by hand: the client's own ordered consumer loses messages (fetch) or takes
 // without limit (consume). Messages and what else the server has to say arrive in one queue, in order.
+import { setTimeout as delay } from "node:timers/promises";
 import { createInbox, type Msg, type NatsConnection, nanos, type Subscription } from "nats";
 import { z } from "zod";
 import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
@@ -28,6 +29,8 @@ const HEARTBEAT_MS = 5_000;
 const SILENCE_MS = 2 * HEARTBEAT_MS + 1_000;
 const HEARTBEAT = 100;
 const ACK_SUBJECTS = "$JS.ACK.";
+/** A server that is away does not say that it has heard of the end. */
+const DRAIN_MS = 2_000;
 const REMAKE_MS = 100;
 const REMAKE_MS_MAX = 5_000;
 
@@ -51,6 +54,7 @@ export class Pull {
   readonly #arrivals: Arrival[] = [];
   readonly #silence: NodeJS.Timeout;
   #wake: (() => void) | undefined;
+  #giveBack: ((message: Pulled) => void) | undefined;
   #asked = 0;
 
   constructor(nats: NatsConnection, consumer: string) {
@@ -99,11 +103,22 @@ export class Pull {
     this.#put({ type: "silent" });
   }
 
-  /** Returns the messages that came and were not taken. */
-  close(): Pulled[] {
+  /** For a consumer of one's own, to which nothing has to be given back. */
+  close(): void {
     clearInterval(this.#silence);
     this.#subscription.unsubscribe();
-    return this.#arrivals.flatMap((arrival) => (arrival.type === "message" ? [arrival.message] : []));
+  }
+
+  /**
+   * Gives back what came and was not taken, and what still comes until the server knows that nobody listens here: it
+   * would wait for an acknowledgement as long as for one of a replica that died.
+   */
+  async drain(giveBack: (message: Pulled) => void): Promise<void> {
+    clearInterval(this.#silence);
+    this.#giveBack = giveBack;
+    for (const arrival of this.#arrivals.splice(0)) if (arrival.type === "message") giveBack(arrival.message);
+    if (this.#nats.isClosed()) return;
+    await Promise.race([this.#subscription.drain(), delay(DRAIN_MS, undefined, { ref: false })]);
   }
 
   #receive(message: Msg): void {
@@ -116,6 +131,10 @@ export class Pull {
   }
 
   #put(arrival: Arrival): void {
+    if (this.#giveBack !== undefined) {
+      if (arrival.type === "message") this.#giveBack(arrival.message);
+      return;
+    }
     if (arrival.type === "message") this.#asked = Math.max(0, this.#asked - 1);
     if (arrival.type === "ended") this.#asked = Math.max(0, this.#asked - arrival.missing);
     if (arrival.type === "silent") this.#asked = 0;

@@ -36,27 +36,31 @@ import { nextMessage, unavailable } from "./stream-reader.ts";
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 const FLUSH_MS = 2_000;
 const ACKNOWLEDGE_AND_PULL = new TextEncoder().encode(`+NXT ${pullRequest(1)}`);
-const NEVER = new AbortController().signal;
+/** How long a stop waits for the next message of the batch in hand, and for all of them: others may have them. */
+const NEXT_MS = 1_000;
+const STOP_MS = ACK_WAIT_MS;
 const EXPIRED = new Set([404, 408]);
 
 type Reaction = Parameters<LedgerFeed["react"]>[0];
-type ShardDelivery = Delivery & Readonly<{ gatherMs: number; watch: ChainWatch }>;
+type ShardDelivery = Delivery & Readonly<{ gatherMs: number; watch: ChainWatch; late: AbortSignal }>;
 
 /** Works off every shard until it is closed; closing finishes the batch in hand. */
 export function react(context: FeedContext, options: Reaction) {
-  const stop = new AbortController();
+  const [stop, late] = [new AbortController(), new AbortController()];
   const shards = Array.from({ length: context.shards }, (_, shard) => {
     const consumer = `${options.consumer}-${shard}`;
     const park = (parked: Parked) => recordParked(context, parked);
     const { log } = context;
     const { handle, gatherMs = 0 } = options;
     const watch = new ChainWatch();
-    return workShard(context, shard, { consumer, handle, gatherMs, watch, park, log, stopping: stop.signal });
+    const signals = { stopping: stop.signal, late: late.signal };
+    return workShard(context, shard, { consumer, handle, gatherMs, watch, park, log, ...signals });
   });
   return {
     close: async () => {
       stop.abort();
-      await Promise.all(shards);
+      const patience = setTimeout(() => late.abort(), STOP_MS);
+      await Promise.all(shards).finally(() => clearTimeout(patience));
       // The last acknowledgement leaves before the connection may be closed; without a server it never will.
       if (!context.nats.isClosed())
         await Promise.race([context.nats.flush().catch(unlessAway), delay(FLUSH_MS, undefined, { ref: false })]);
@@ -71,7 +75,8 @@ function unlessAway(error: unknown): void {
 
 async function workShard(context: FeedContext, shard: number, delivery: ShardDelivery): Promise<void> {
   const progress: Progress = { done: 0, acknowledged: 0, delivery: 0, scanned: 0, gatherUntil: 0, ahead: new Map() };
-  for (let failures = 0; !delivery.stopping.aborted; failures++) {
+  for (let failures = 0; !delivery.stopping.aborted; ) {
+    const { acknowledged } = progress;
     try {
       await workWhileItLasts(context, shard, delivery, progress);
     } catch (error) {
@@ -80,6 +85,7 @@ async function workShard(context: FeedContext, shard: number, delivery: ShardDel
         return context.log.error(fields, "The connection to NATS is closed: no more reactions");
       context.log.warn(fields, "Working off the ledger is interrupted and goes on");
     }
+    failures = progress.acknowledged > acknowledged ? 0 : failures + 1;
     await waited(remakeWaitMs(failures), delivery.stopping);
   }
 }
@@ -94,13 +100,9 @@ async function workWhileItLasts(
   try {
     pull.ask(1);
     for (;;) {
-      // A batch that was handled is acknowledged to its end, also when the service stops.
-      const arrival = await pull.take(progress.done > progress.acknowledged ? NEVER : delivery.stopping);
-      if (arrival === undefined || (arrival.type === "silent" && delivery.stopping.aborted)) return;
-      if (arrival.type === "silent") {
-        pull.ask(1);
-        continue;
-      }
+      const arrival = await nextArrival(pull, delivery, progress);
+      // With another inbox, so that no request of the old one is left that takes a message and never gives it.
+      if (arrival === undefined || arrival.type === "silent") return;
       if (arrival.type === "ended") {
         if (!EXPIRED.has(arrival.code)) return context.log.warn({ ...arrival }, "A pull was refused and is made again");
         if (pull.due === 0) pull.ask(1);
@@ -119,8 +121,16 @@ async function workWhileItLasts(
       acknowledgeAndPull(context, message, pull);
     }
   } finally {
-    for (const message of context.untrack(pull) ?? []) say(context, message, "-NAK");
+    context.untrack(pull);
+    await pull.drain((message) => say(context, message, "-NAK"));
   }
+}
+
+/** A batch that was handled is acknowledged to its end also when the service stops, unless other replicas have the rest. */
+async function nextArrival(pull: Pull, { stopping, late }: ShardDelivery, progress: Progress) {
+  const arrival = await pull.take(stopping);
+  if (arrival !== undefined || progress.acknowledged >= progress.done) return arrival;
+  return pull.take(AbortSignal.any([late, AbortSignal.timeout(NEXT_MS)]));
 }
 
 function acknowledgeAndPull({ nats }: FeedContext, { ackSubject }: Pulled, pull: Pull): void {
