@@ -3,9 +3,10 @@ import { z } from "zod";
 import { LABELS } from "#shared/docker/names.ts";
 import { ask, type EngineCall } from "../engine/engine.ts";
 import { answer } from "../http/answers.ts";
-import { limitedTo, readJson, readNothing } from "../http/body.ts";
+import { readJson, readNothing } from "../http/body.ts";
 import { type Call, type Desk, type Exchange, flag, NO_QUERY, ownFilters } from "../http/call.ts";
 import { checked } from "../http/checked.ts";
+import { plainTar } from "../http/plain-tar.ts";
 import { forbidden, malformed } from "../http/refused.ts";
 import { type OwnContainer, ownContainer, ownNetwork, ownVolume, type Role } from "../own.ts";
 
@@ -115,7 +116,7 @@ async function putArchive(desk: Desk, { request, response, name, query }: Exchan
   const { path } = checked(forFiller ? fillerPath : sandboxPath, query);
   assertAtRest(container);
   const { archiveBytesMax, smallArchiveBytesMax } = desk.limits;
-  const check = limitedTo(forFiller ? archiveBytesMax : smallArchiveBytesMax);
+  const check = plainTar(forFiller ? archiveBytesMax : smallArchiveBytesMax);
   const archive = { content: request, check };
   const to = `/containers/${container.id}/archive`;
   await pass(response, ask(desk.engine, { method: "PUT", path: to, query: { path }, archive }));

@@ -1,8 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { Transform } from "node:stream";
-import { malformed, Refused } from "./refused.ts";
-
-const tooLarge = (bytesMax: number) => new Refused(413, "body_too_large", `A body here has at most ${bytesMax} bytes`);
+import { malformed, Refused, tooLarge } from "./refused.ts";
 
 /** The JSON of a body; undefined when there is none. Throws Refused 400, 413 and 415. */
 export async function readJson(request: IncomingMessage, bytesMax: number): Promise<unknown> {
@@ -45,16 +42,4 @@ function utf8Of(bytes: Buffer): string {
     if (!(cause instanceof TypeError)) throw cause;
     throw malformed("body_not_text", "The body is not UTF-8");
   }
-}
-
-/** Passes a body through and fails with Refused `body_too_large` at the first byte over the limit. */
-export function limitedTo(bytesMax: number): Transform {
-  let size = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      size += chunk.byteLength;
-      if (size > bytesMax) done(tooLarge(bytesMax));
-      else done(null, chunk);
-    },
-  });
 }

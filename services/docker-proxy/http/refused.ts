@@ -19,3 +19,7 @@ export function forbidden(rule: string, message: string): Refused {
 export function malformed(rule: string, message: string): Refused {
   return new Refused(400, rule, message);
 }
+
+export function tooLarge(bytesMax: number): Refused {
+  return new Refused(413, "body_too_large", `A body here has at most ${bytesMax} bytes`);
+}

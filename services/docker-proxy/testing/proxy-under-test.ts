@@ -56,6 +56,8 @@ export function engine(request: Ask) {
 
 const created = z.object({ Id: z.string() });
 
+export type OtherInstall = Awaited<ReturnType<typeof otherInstall>>;
+
 /** A stopped container, a network and a volume of another install, made past the proxy. */
 export async function otherInstall(subnet: string) {
   const resources = new Resources();
