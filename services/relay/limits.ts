@@ -6,6 +6,8 @@ export type RelayLimits = Readonly<{
   silentPingsMax: number;
   /** A leg with more than this waiting to be sent makes the relay stop reading whoever writes to it. */
   legBufferBytesMax: number;
+  /** What a frame that waits counts for beside its bytes. */
+  frameBytesKept: number;
   /** A leg that does not empty its buffer within this time is cut. */
   stuckMs: number;
   serverLegsMax: number;
@@ -33,6 +35,7 @@ export const relayLimits: RelayLimits = {
   pingMs: 5_000,
   silentPingsMax: 2,
   legBufferBytesMax: 8 * 1024 * 1024,
+  frameBytesKept: 256,
   stuckMs: 10_000,
   serverLegsMax: 64,
   sandboxesMax: 10_000,

@@ -1,7 +1,7 @@
 // The relay: sandbox and server both dial out to it, and it passes their frames on unread.
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
-import { createConnection, type Socket } from "node:net";
+import { createConnection } from "node:net";
 import { dirname } from "node:path";
 import { Fatal } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -9,6 +9,7 @@ import { Resources } from "#shared/service/resources.ts";
 import type { RunningService } from "#shared/service/service.ts";
 import { type EgressPipes, type EgressService, openEgressPipes } from "./egress/egress-pipes.ts";
 import { type Endpoints, openEndpoints, type RelayParts } from "./http/endpoints.ts";
+import { boundUnproven } from "./http/unproven.ts";
 import { type JoinReport, openJoinReports } from "./join-reports.ts";
 import { checkLives, closeRooms, openRooms, type Rooms } from "./legs/rooms.ts";
 import { type RelayLimits, relayLimits } from "./limits.ts";
@@ -92,18 +93,6 @@ function newServer({ onRequest, onUpgrade }: Endpoints, limits: RelayLimits): Se
     onUpgrade(request, socket, head);
   });
   return server;
-}
-
-/** Whoever opens connections and shows nothing pushes out its own oldest ones, not those that are at work. */
-function boundUnproven(server: Server, max: number): (socket: Socket) => void {
-  const unproven = new Set<Socket>();
-  server.on("connection", (socket) => {
-    unproven.add(socket);
-    socket.once("close", () => unproven.delete(socket));
-    const [oldest] = unproven;
-    if (unproven.size > max) oldest?.destroy();
-  });
-  return (socket) => unproven.delete(socket);
 }
 
 function listen(server: Server, where: { host: string; port: number } | { path: string }): Promise<void> {

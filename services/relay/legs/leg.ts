@@ -19,6 +19,8 @@ export type Leg = {
   /** Legs that are not read because this one is full. */
   readonly blocks: Set<Leg>;
   stuckTimer: NodeJS.Timeout | undefined;
+  /** Frames that were sent since its buffer was empty: no fewer than those that wait in it. */
+  unsentFrames: number;
 };
 
 export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg {
@@ -32,6 +34,7 @@ export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg
     blockedBy: new Set(),
     blocks: new Set(),
     stuckTimer: undefined,
+    unsentFrames: 0,
   };
   socket.on("drain", () => unblock(leg));
   ws.on("ping", () => isTimely(leg));
@@ -63,7 +66,15 @@ export function isTimely(leg: Leg): boolean {
 /** Sends a frame of `from` to `to`. The frame is not copied, so the caller must not use it again. */
 export function passOn(from: Leg, to: Leg, frame: Uint8Array): void {
   send(to, frame);
-  if (to.socket.writableLength > to.limits.legBufferBytesMax) block(from, to);
+  if (isFull(to)) block(from, to);
+}
+
+/** A frame takes memory beyond its bytes, and of the smallest ones over a million would fit by these alone. */
+function isFull({ socket, unsentFrames, limits }: Leg): boolean {
+  const { writableLength: bytes } = socket;
+  // Below its mark a socket announces no drain, and holds few frames.
+  if (bytes <= socket.writableHighWaterMark) return false;
+  return bytes + unsentFrames * limits.frameBytesKept > limits.legBufferBytesMax;
 }
 
 /** Frames that are sent in one go, as those that came in one read, leave in one write. */
@@ -73,6 +84,7 @@ export function send(leg: Leg, frame: Uint8Array): void {
     leg.socket.cork();
     process.nextTick(() => leg.socket.uncork());
   }
+  leg.unsentFrames = leg.socket.writableLength === 0 ? 1 : leg.unsentFrames + 1;
   leg.ws.send(frame, { binary: true });
 }
 
