@@ -10,7 +10,7 @@ const PSK = { ciphers: "PSK-AES128-GCM-SHA256", minVersion: "TLSv1.2", maxVersio
 
 export type StandIn = Readonly<{ port: number; connections: Socket[]; requests: string[] }>;
 
-async function listening(server: Server, resources: Resources): Promise<StandIn> {
+export async function listening(server: Server, resources: Resources): Promise<StandIn> {
   const connections: Socket[] = [];
   server.on("connection", (socket: Socket) => {
     connections.push(socket);
