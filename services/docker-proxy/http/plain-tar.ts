@@ -8,7 +8,7 @@ const BLOCK = 512;
 const FILE = "0";
 /** A file, a link by name, a folder. All else changes what comes after it, or is no file. */
 const TYPES: ReadonlySet<string> = new Set([FILE, "2", "5"]);
-/** How a name may begin: not as any packed form that the engine knows (of those, bzip2 alone begins with letters). */
+/** How a name may begin: not like a packed form that the engine knows; of those, bzip2 alone begins with letters. */
 const NAME = /^(?!BZh)[A-Za-z.][\w./-]/;
 
 const packed = (what: string) => forbidden("archive_not_plain", `A tar file here is plain, and this one ${what}`);
