@@ -2,8 +2,8 @@
 // not. Each is a call of `step` in the code; integration/faults kills the process at every one of them in turn.
 export const STEPS = {
   "brain.lease.acquired": "The brain holds the session's lease and has written nothing",
-  "brain.turn.starting": "A turn is about to be started",
-  "brain.turn.started": "TurnStarted is stored; the turn has done nothing yet",
+  "brain.turn.starting": "A turn is about to be started; the model is about to be asked",
+  "brain.turn.started": "TurnStarted is stored; the turn has done nothing but ask the model",
   "brain.take-over.starting": "The lease of a dead brain's session is held; the epoch is not raised",
   "brain.take-over.stored": "TurnTakenOver is stored; pistisd has not heard of the new epoch",
   "brain.sandbox.asking": "The turn found that it has no sandbox and has not asked for one",

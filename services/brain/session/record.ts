@@ -1,6 +1,7 @@
 // An open session: its fold, the version that the fold stands for, and the brain's appends, one at a time. The
 // fold is moved forward by whoever brings messages first: the feed, the answer to an append, or a read. An append
 // carries the version that it was decided on, so a cached fold can be late but never wrong.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { Retryable } from "#shared/errors/errors.ts";
 import { type Ledger, type LedgerMessage, NEW_SESSION, type Version, VersionConflict } from "#shared/ledger/ledger.ts";
@@ -10,6 +11,13 @@ import { evolve, initialState, type Session } from "./session.ts";
 import { brainFold } from "./snapshot.ts";
 
 const ATTEMPTS_MAX = 20;
+
+/** Somebody else wrote first: what was foreseen is not stored, and the fold has what was written instead. */
+export class Overtaken extends Error {
+  override readonly name = "Overtaken";
+}
+
+export type Ahead = Readonly<{ ahead: Session; stored: Promise<Session> }>;
 
 export class SessionRecord {
   readonly session: string;
@@ -82,21 +90,31 @@ export class SessionRecord {
 
   /** Decides on the newest state and appends; resolves when it is stored. Appends happen in the order of the calls. */
   commit(command: BrainCommand): Promise<Session> {
-    const committed = this.#appending.then(() => this.#commit(command));
-    this.#appending = committed.catch(() => undefined);
-    return committed;
+    return this.#inOrder(() => this.#commit(command));
   }
 
   /**
    * Commits and answers at once with the state as it will be if nobody else writes first. Whoever goes on with
-   * it awaits `stored` before the next effect that others can see.
+   * it awaits `stored` before the next effect that others can see. `orNotAtAll`: what is stored is what was foreseen,
+   * or nothing, and then `stored` rejects with Overtaken.
    */
-  commitAhead(command: BrainCommand): { ahead: Session; stored: Promise<Session> } {
-    const ahead = decide(this.#state, command).reduce<Session>(evolve, this.#state);
-    const stored = this.commit(command);
+  commitAhead(command: BrainCommand, { orNotAtAll = false } = {}): Ahead {
+    const [version, events] = [this.#version, decide(this.#state, command)];
+    const ahead = events.reduce<Session>(evolve, this.#state);
+    const stored = this.#inOrder(async () => {
+      // What the caller does with `ahead` at once is on its way before the work of an append begins.
+      await nextTurn();
+      return orNotAtAll ? this.#storeForeseen(version, events) : this.#commit(command);
+    });
     // Whoever goes on with `ahead` may fail before it looks at `stored`; that is not a second failure.
     stored.catch(() => undefined);
     return { ahead, stored };
+  }
+
+  #inOrder(append: () => Promise<Session>): Promise<Session> {
+    const appended = this.#appending.then(append);
+    this.#appending = appended.catch(() => undefined);
+    return appended;
   }
 
   /** Calls `look` after every change until the returned function is called. */
@@ -116,6 +134,12 @@ export class SessionRecord {
     throw new Retryable("session_contended", `${this.session} is written faster than this brain can decide`, {
       retryAfterMs: 1_000,
     });
+  }
+
+  async #storeForeseen(version: Version, events: readonly PistisEvent[]): Promise<Session> {
+    if (this.#version === version && (events.length === 0 || (await this.#append(events)))) return this.#state;
+    await this.catchUp();
+    throw new Overtaken(`${this.session} was written to by another service`);
   }
 
   async #append(events: readonly PistisEvent[]): Promise<boolean> {

@@ -36,6 +36,8 @@ export type ModelServer = Readonly<{
   /** Base URL for any of the three APIs. */
   url: string;
   requests: readonly ModelRequestSeen[];
+  /** Resolves when the answer to that request, which has come, is over: sent, or not wanted any more. */
+  over: (request: number) => Promise<void>;
   /** Breaks every connection off, wherever its reply is. */
   breakOff: () => void;
   close: () => Promise<void>;
@@ -55,8 +57,13 @@ export async function startModelServer(
   answer: (request: ModelRequestSeen, count: number) => Served,
 ): Promise<ModelServer> {
   const requests: ModelRequestSeen[] = [];
+  const ends: Promise<void>[] = [];
   const server = createServer((request, response) => {
-    serve(request, response, (seen) => answer(seen, requests.push(seen) - 1)).catch((error: unknown) => {
+    const seenAs = (seen: ModelRequestSeen) => {
+      ends.push(new Promise((resolve) => response.once("close", resolve)));
+      return answer(seen, requests.push(seen) - 1);
+    };
+    serve(request, response, seenAs).catch((error: unknown) => {
       response.destroy(error instanceof Error ? error : new Error(String(error)));
     });
   });
@@ -66,6 +73,7 @@ export async function startModelServer(
   return {
     url: `http://127.0.0.1:${address.port}/v1`,
     requests,
+    over: async (request) => ends[request],
     breakOff: () => server.closeAllConnections(),
     close: async () => {
       server.closeAllConnections();

@@ -35,7 +35,11 @@ export async function askModel(context: TurnContext, { state, stored }: Known): 
       signal: AbortSignal.any([signals.abandon, signals.halt, cancel.signal]),
       onDelta: (delta) => {
         if (delta.kind === "text") heard += delta.text;
-        live.delta(state.turn.turnId, replyId, delta);
+        // Nobody is shown what a turn does that may turn out not to exist.
+        stored.then(
+          () => live.delta(state.turn.turnId, replyId, delta),
+          () => undefined,
+        );
       },
       onRetry: (why, afterMs) => live.progress("model", clipped(`${why}; asked again in ${afterMs} ms`, 900)),
     });
@@ -44,7 +48,11 @@ export async function askModel(context: TurnContext, { state, stored }: Known): 
     return { replyId, reply, requestMs: Math.round(performance.now() - startedAt) };
   } catch (error) {
     cancel.abort(error);
-    if (!signals.abandon.aborted && signals.halt.aborted && heard !== "") await keepHeard(context, replyId, heard);
+    if (!signals.abandon.aborted && signals.halt.aborted && heard !== "") {
+      // Until then the turn may be another brain's, under the same epoch.
+      await stored;
+      await keepHeard(context, replyId, heard);
+    }
     throw error;
   }
 }

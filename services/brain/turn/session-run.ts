@@ -12,12 +12,12 @@ import { failedModel } from "../models/failed-model.ts";
 import type { Model, Models } from "../models/model.ts";
 import { REPOSITORY_FOLDER, WORKSPACE } from "../prompt/system-prompt.ts";
 import { attention, isStopping } from "../session/questions.ts";
-import type { SessionRecord } from "../session/record.ts";
-import type { Session, Working } from "../session/session.ts";
+import { Overtaken, type SessionRecord } from "../session/record.ts";
+import type { Session } from "../session/session.ts";
 import { openToolbox, type Toolbox } from "../tools/toolbox.ts";
-import { Abandoned, type TurnContext } from "./context.ts";
+import { Abandoned, type TurnContext, working } from "./context.ts";
 import { openTurnLive } from "./live.ts";
-import { runTurn } from "./turn.ts";
+import { type Begun, runTurn } from "./turn.ts";
 import type { WarmLinks } from "./warm-links.ts";
 import { Workplace } from "./workplace.ts";
 
@@ -63,11 +63,12 @@ export async function workOn(
   const following = new AbortController();
   const follow = followSession(dependencies, record, following.signal);
   try {
+    let looksAhead = true;
     while (!abandon.aborted) {
-      const owned = await claim(dependencies, record);
-      if (owned === undefined) return;
-      onTurn();
-      await turn(dependencies, record, { owned, abandon });
+      const begun = await claim(dependencies, record, looksAhead);
+      if (begun === undefined) return;
+      begun.stored.then(onTurn, () => undefined);
+      looksAhead = await turn(dependencies, record, { begun, abandon }).then(() => true, unlessOvertaken);
     }
   } finally {
     following.abort();
@@ -75,23 +76,40 @@ export async function workOn(
   }
 }
 
+/** The turn that was foreseen does not exist. The next one is stored first, so that no two requests are for nothing. */
+function unlessOvertaken(error: unknown): false {
+  if (error instanceof Overtaken) return false;
+  throw error;
+}
+
 /** Starts what waits, or takes over what is open. Nothing when the session wants nothing of a brain. */
-async function claim({ brain }: TurnDependencies, record: SessionRecord): Promise<Working | undefined> {
+async function claim(
+  { brain }: TurnDependencies,
+  record: SessionRecord,
+  looksAhead: boolean,
+): Promise<Begun | undefined> {
   for (;;) {
     const what = attention(record.state);
     if (what === "none") return undefined;
+    if (what === "start-turn" && looksAhead) return startAhead(record, brain);
     if (what === "end-session") await record.commit({ type: "EndSession" });
-    if (what === "start-turn") await startTurn(record, brain);
+    if (what === "start-turn") await startAhead(record, brain).stored.catch(unlessOvertaken);
     if (what === "go-on") await takeOver(record, brain);
     const { state } = record;
-    if (state.status === "working" && state.turn.brain === brain) return state;
+    if (state.status === "working" && state.turn.brain === brain) {
+      return { state, stored: Promise.resolve(), isNew: what === "start-turn" };
+    }
   }
 }
 
-async function startTurn(record: SessionRecord, brain: string): Promise<void> {
+/** The model is asked while TurnStarted is being stored. Everything else of the turn waits for that. */
+function startAhead(record: SessionRecord, brain: string): Begun {
   step("brain.turn.starting");
-  await record.commit({ type: "StartTurn", turnId: newId("turn"), brain });
-  step("brain.turn.started");
+  const start = { type: "StartTurn", turnId: newId("turn"), brain } as const;
+  const { ahead, stored } = record.commitAhead(start, { orNotAtAll: true });
+  const begun = stored.then(() => step("brain.turn.started"));
+  begun.catch(() => undefined);
+  return { state: working(ahead), stored: begun, isNew: true };
 }
 
 async function takeOver(record: SessionRecord, brain: string): Promise<void> {
@@ -103,10 +121,10 @@ async function takeOver(record: SessionRecord, brain: string): Promise<void> {
 async function turn(
   dependencies: TurnDependencies,
   record: SessionRecord,
-  { owned, abandon }: { owned: Working; abandon: AbortSignal },
+  { begun, abandon }: { begun: Begun; abandon: AbortSignal },
 ): Promise<void> {
   const { openLink, config, log } = dependencies;
-  const { epoch } = owned.turn;
+  const { epoch } = begun.state.turn;
   const deposed = new AbortController();
   const halt = new AbortController();
   const unwatch = record.watch((state) => signal(state, { epoch, deposed, halt }));
@@ -125,11 +143,11 @@ async function turn(
     onNotRaised: (error) => log.warn({ session: record.session, err: error }, "the sandbox did not take the epoch"),
     onLeftover: (callId, error) => log.warn({ session: record.session, callId, err: error }, "a call was not stopped"),
   });
-  const tools = dependencies.tools[owned.repository === undefined ? WORKSPACE : REPOSITORY_FOLDER];
-  const model = await modelOf(dependencies.models, owned.model);
+  const tools = dependencies.tools[begun.state.repository === undefined ? WORKSPACE : REPOSITORY_FOLDER];
+  const model = await modelOf(dependencies.models, begun.state.model);
   const context: TurnContext = { record, epoch, model, tools, workplace, live, config, log, signals };
   try {
-    await runTurn(context);
+    await runTurn(context, begun);
   } finally {
     unwatch();
     over.abort(new Abandoned("The turn is over"));

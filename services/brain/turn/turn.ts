@@ -12,14 +12,20 @@ import { Abandoned, type TurnContext, working } from "./context.ts";
 import { recoverCalls } from "./recovery.ts";
 import { askModel, recordReply } from "./reply.ts";
 
+/** A turn whose start, or whose taking over, may still be on its way to the ledger. */
+export type Begun = Known & Readonly<{ isNew: boolean }>;
+
 /**
- * Works on the open turn that this brain owns under `context.epoch` until it has ended. Throws when it must be
- * left open for another brain, or for this one later: Abandoned, a deposition, a ledger that cannot be reached.
+ * Works on the turn that this brain owns under `context.epoch` once `begun.stored` has resolved, until it has ended.
+ * Throws when it must be left open for another brain, or for this one later: Abandoned, a deposition, a ledger that
+ * cannot be reached; and what `begun.stored` rejects with.
  */
-export async function runTurn(context: TurnContext): Promise<void> {
+export async function runTurn(context: TurnContext, begun: Begun): Promise<void> {
   try {
-    await steps(context);
+    await steps(context, begun);
   } catch (error) {
+    // A turn that is not in the ledger cannot be ended.
+    await begun.stored;
     const { abandon, halt } = context.signals;
     if (abandon.aborted || isNotOurs(error)) throw new Abandoned("The turn goes on elsewhere", { cause: error });
     if (halt.aborted) return endTurn(context, { reason: "interrupted" });
@@ -31,11 +37,11 @@ export async function runTurn(context: TurnContext): Promise<void> {
   }
 }
 
-async function steps(context: TurnContext): Promise<void> {
-  await recoverCalls(context);
+async function steps(context: TurnContext, begun: Begun): Promise<void> {
+  if (!begun.isNew) await recoverCalls(context);
   // The sandbox gets ready while the model thinks; whoever needs it first hears why it does not.
-  context.workplace.prepare().catch(() => undefined);
-  let known = await runCalls(context);
+  begun.stored.then(() => context.workplace.prepare()).catch(() => undefined);
+  let known: Known = begun.isNew ? begun : await runCalls(context);
   for (;;) {
     context.signals.halt.throwIfAborted();
     known = await deliver(context, known);
