@@ -1,6 +1,7 @@
 import { connect, type NatsConnection, nkeyAuthenticator } from "nats";
 import { Retryable } from "#shared/errors/errors.ts";
 import type { NatsUser } from "./keys.ts";
+import { quietClose } from "./quiet-close.ts";
 
 export type { NatsConnection } from "nats";
 
@@ -24,7 +25,7 @@ export async function connectNats(options: {
   name: string;
 }): Promise<NatsConnection> {
   try {
-    return await connect({
+    const connection = await connect({
       servers: options.url,
       name: options.name,
       authenticator: nkeyAuthenticator(new TextEncoder().encode(options.seed)),
@@ -34,6 +35,7 @@ export async function connectNats(options: {
       pingInterval: PING_INTERVAL_MS,
       noAsyncTraces: true,
     });
+    return quietClose(connection);
   } catch (cause) {
     throw new Retryable("nats_unreachable", `${options.user} cannot connect to NATS at ${options.url}`, {
       cause,
