@@ -13,7 +13,9 @@ const SHOWN: Readonly<Record<string, readonly number[]>> = {
   "stop, steer and queue": [63, 65, 67, 68],
   "commands and processes": [69, 72, 73, 75, 76, 77, 78, 79],
   "output and encoding": [81, 83, 84, 85, 88, 90],
-  "secrets, network and isolation": [113, 116, 117],
+  "secrets, network and isolation": [110, 113, 116, 117, 119, 121],
+  infrastructure: [59, 62, 122, 123, 124, 125, 127],
+  "models and conversations": [128, 130],
   "the bus and the ledger": [134, 136, 138, 140],
 };
 

@@ -15,7 +15,7 @@ describe("the disk watch of Docker sandboxes", function () {
   });
   after(() => guests.dispose());
 
-  it("ends a sandbox over its limit, keeps its disk, and lets it write a little to tidy up", async () => {
+  it("C124: ends a sandbox over its limit and says why, keeps its disk, and lets it write a little to tidy up", async () => {
     const docker = await prepareDocker(guests.setting);
     const told: SeenSandbox[] = [];
     docker.watchers.add((ended) => told.push(ended));

@@ -167,7 +167,7 @@ describe("a Docker provider that cannot go on", function () {
       (error: unknown) => error,
     );
 
-  it("S30: says how to get an image that is not there, and pulls none", async () => {
+  it("S30, C125: says how to get an image that is not there, and pulls none", async () => {
     const spec = { ...contractSpec, image: "pistis-none.example/none:1" };
     const request = startRequest({ spec });
     const error = await failure(guests.provider.create(request));
