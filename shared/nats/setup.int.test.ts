@@ -50,6 +50,21 @@ describe("what set-up makes in NATS", () => {
     expect(config.max_age).to.equal(LEASE_TTL_MS * 2 * 1_000_000);
   });
 
+  it("lets a batch out where an earlier version let one message out, and keeps the consumer's place", async () => {
+    await core.jetstream().publish("ledger.0.ses_b", "handled");
+    const pulled = await core.jetstream().consumers.get("LEDGER", "projector-0");
+    const message = await pulled.next();
+    await message?.ackAck();
+    const { ack_floor } = await manager.consumers.info("LEDGER", "projector-0");
+    await manager.consumers.update("LEDGER", "projector-0", { max_ack_pending: 1 });
+    await prepareNats({ core, edge, shards: SHARDS, leaseTtlMs: LEASE_TTL_MS });
+    const after = await manager.consumers.info("LEDGER", "projector-0");
+    expect(after.config.max_ack_pending).to.equal(256);
+    expect(after.ack_floor).to.include({ consumer_seq: ack_floor.consumer_seq, stream_seq: ack_floor.stream_seq });
+    expect(ack_floor.consumer_seq).to.be.greaterThan(0);
+    expect((await manager.consumers.info("LEDGER", "brain-0")).config.max_ack_pending).to.equal(1);
+  });
+
   async function everything(): Promise<object[]> {
     const found: object[] = [];
     for (const connection of [core, edge]) {

@@ -29,7 +29,7 @@ import {
 } from "#schemas/ledger/subjects.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { ledgerConsumerConfig } from "./ledger/consumer.ts";
-import { ledgerConsumer, REACTORS } from "./permissions.ts";
+import { REACTORS } from "./permissions.ts";
 
 export const LEASE_TTL_MS_DEFAULT = 2_500;
 /** Deliveries of one work item before it is parked. */
@@ -112,7 +112,7 @@ async function prepareLedger(manager: JetStreamManager, shards: number): Promise
   for (const service of REACTORS) {
     await Promise.all(
       Array.from({ length: shards }, (_, shard) =>
-        ensureConsumer(manager, LEDGER_STREAM, ledgerConsumerConfig(ledgerConsumer(service, shard), shard)),
+        ensureConsumer(manager, LEDGER_STREAM, ledgerConsumerConfig(service, shard)),
       ),
     );
   }
@@ -188,10 +188,14 @@ async function ensureStream(
 async function ensureConsumer(
   manager: JetStreamManager,
   stream: string,
-  config: Partial<ConsumerConfig> & { durable_name: string },
+  config: Partial<ConsumerConfig> & { durable_name: string; max_ack_pending: number },
 ): Promise<void> {
   const found = await orUndefined(CONSUMER_NOT_FOUND, manager.consumers.info(stream, config.durable_name));
   if (found === undefined) await manager.consumers.add(stream, config);
+  // An install of an earlier version has one message out where a batch may be.
+  else if (found.config.max_ack_pending !== config.max_ack_pending) {
+    await manager.consumers.update(stream, config.durable_name, { max_ack_pending: config.max_ack_pending });
+  }
 }
 
 async function findStream(manager: JetStreamManager, name: string): Promise<StreamConfig | undefined> {

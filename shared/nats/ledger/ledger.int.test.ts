@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { NatsConnection } from "nats";
 import { PARKED_STREAM } from "#schemas/ledger/subjects.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import type { Parked } from "#shared/ledger/delivery.ts";
@@ -15,8 +16,12 @@ describeLedger("JetStream", () => open({}));
 describeLedger("JetStream, with all who write in one process", () => {
   return open({ recent: new RecentMessages({ hearsAll: true }) });
 });
+describeLedger("JetStream, with a batch out at once", () => open({}, "projector"));
 
-async function open(shared: { recent?: RecentMessages }): Promise<LedgerUnderTest> {
+async function open(
+  shared: { recent?: RecentMessages },
+  consumer: "brain" | "projector" = "brain",
+): Promise<LedgerUnderTest> {
   const folder = await mkdtemp(join(tmpdir(), "pistis-ledger-"));
   const blobs = openBlobs(folder);
   const nats = await startTestNats();
@@ -28,10 +33,13 @@ async function open(shared: { recent?: RecentMessages }): Promise<LedgerUnderTes
     publisher: await nats.connect("publisher"),
   };
   const setup = await nats.connect("setup");
+  const reacting = consumer === "brain" ? connections.brain : await nats.connect(consumer);
+  const feedOf = (connection: NatsConnection) =>
+    openLedgerFeed({ nats: connection, shards, blobs, log: silentLog, ...shared });
   return {
     open: (writer) => openLedger({ nats: connections[writer], writer, shards, blobs, ...shared }),
-    feed: openLedgerFeed({ nats: connections.brain, shards, blobs, log: silentLog, ...shared }),
-    consumer: "brain",
+    feed: { follow: feedOf(connections.brain).follow, react: feedOf(reacting).react },
+    consumer,
     parked: async () => {
       const manager = await setup.jetstreamManager();
       const { state } = await manager.streams.info(PARKED_STREAM);

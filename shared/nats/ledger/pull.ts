@@ -10,6 +10,8 @@ export type Pulled = StoredMessage &
   Readonly<{
     /** Counts what the consumer has delivered: 1, 2, 3, ... A gap means that something was lost on the way. */
     delivery: number;
+    /** Delivered before, and not acknowledged. */
+    again: boolean;
     /** Messages that wait behind this one. */
     pending: number;
     subject: string;
@@ -24,6 +26,9 @@ export type Arrival =
   /** Not even a heartbeat came in time, or the connection was made anew: what was asked for may be lost. */
   | { type: "silent" };
 
+/** Of one request. It ends with the last message that fits; whoever hangs takes messages no longer than it lasts. */
+export type PullLimits = Readonly<{ bytesMax?: number; expiresMs?: number }>;
+
 const EXPIRES_MS = 30_000;
 const HEARTBEAT_MS = 5_000;
 const SILENCE_MS = 2 * HEARTBEAT_MS + 1_000;
@@ -37,8 +42,10 @@ const REMAKE_MS_MAX = 5_000;
 const connectionOptions = z.object({ options: z.object({ inboxPrefix: z.string().optional() }) });
 
 /** Body of a pull request, also of one that goes with an acknowledgement (`+NXT`). */
-export function pullRequest(batch: number): string {
-  return JSON.stringify({ batch, expires: nanos(EXPIRES_MS), idle_heartbeat: nanos(HEARTBEAT_MS) });
+export function pullRequest(batch: number, limits: PullLimits = {}): string {
+  const { bytesMax, expiresMs = EXPIRES_MS } = limits;
+  const bytes = bytesMax === undefined ? {} : { max_bytes: bytesMax };
+  return JSON.stringify({ batch, ...bytes, expires: nanos(expiresMs), idle_heartbeat: nanos(HEARTBEAT_MS) });
 }
 
 /** How long to wait before a feed that broke off is made anew; longer with each failure in a row. */
@@ -70,15 +77,20 @@ export class Pull {
     });
   }
 
+  /** Messages that came and were not taken. */
+  get arrived(): Pulled[] {
+    return this.#arrivals.flatMap((arrival) => (arrival.type === "message" ? [arrival.message] : []));
+  }
+
   /** Messages that were asked for and not yet taken, wherever they are on their way. */
   get due(): number {
     return this.#asked + this.#arrivals.length;
   }
 
-  ask(batch: number): void {
+  ask(batch: number, limits: PullLimits = {}): void {
     this.expect(batch);
     const subject = `$JS.API.CONSUMER.MSG.NEXT.${LEDGER_STREAM}.${this.#consumer}`;
-    this.#nats.publish(subject, pullRequest(batch), { reply: this.inbox });
+    this.#nats.publish(subject, pullRequest(batch, limits), { reply: this.inbox });
   }
 
   /** Counts messages that were asked for in another way than by `ask`. */
@@ -156,13 +168,13 @@ function messageOf(message: Msg): Arrival {
   const ackSubject = message.reply ?? "";
   const tokens = ackSubject.split(".");
   const first = tokens.length > 9 ? 7 : 5;
-  const [sequence, delivery, , pending] = tokens.slice(first, first + 4).map(Number);
+  const [deliveries, sequence, delivery, , pending] = tokens.slice(first - 1, first + 4).map(Number);
   if (sequence === undefined || delivery === undefined || pending === undefined) {
     return { type: "ended", code: 0, description: `No JetStream delivery: ${ackSubject}`, missing: 1 };
   }
   const { data: bytes, subject } = message;
   const pulled = {
-    ...{ sequence, delivery, pending, bytes, subject, ackSubject },
+    ...{ sequence, delivery, again: deliveries !== 1, pending, bytes, subject, ackSubject },
     get messageId() {
       return message.headers?.get("Nats-Msg-Id") ?? "";
     },

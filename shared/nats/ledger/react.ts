@@ -5,19 +5,18 @@
 // anyway or straight from the stream; when the consumer delivers them in turn, they are acknowledged unread. Another
 // replica would get some of them and handle them again, so a replica reads ahead only while nobody else takes part, which
 // the consumer's own count tells. Where all who write are in this process, it holds its message for as long as others
-// follow it (hold.ts).
+// follow it (hold.ts). A service whose consumers let a batch out at once works differently (window.ts).
 import { setTimeout as delay } from "node:timers/promises";
-import { JSONCodec, NatsError } from "nats";
-import { LEDGER_STREAM, ledgerShardSubject, parkedSubject } from "#schemas/ledger/subjects.ts";
-import { Fatal, failureOf } from "#shared/errors/errors.ts";
+import { NatsError } from "nats";
+import { ledgerShardSubject } from "#schemas/ledger/subjects.ts";
+import { failureOf } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
-import { sha256 } from "#shared/ids/ids.ts";
 import { ChainWatch } from "#shared/ledger/chain-watch.ts";
-import { type Delivery, deliver, type Parked, parkedOf, parkUntilRecorded, waited } from "#shared/ledger/delivery.ts";
-import type { LedgerFeed, LedgerMessage } from "#shared/ledger/ledger.ts";
+import { type Parked, waited } from "#shared/ledger/delivery.ts";
+import type { LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { SubjectMessage } from "#shared/ledger/recent.ts";
-import { ACK_WAIT_MS } from "./consumer.ts";
-import { rereadGap } from "./gap-alarm.ts";
+import { ACK_WAIT_MS, windowOf } from "./consumer.ts";
+import { BATCH_BYTES_MAX, deliverStored, recordParked, type ShardDelivery, say } from "./hand-out.ts";
 import {
   BATCH_MAX,
   type Batch,
@@ -30,10 +29,9 @@ import {
 } from "./hold.ts";
 import type { FeedContext } from "./jetstream-feed.ts";
 import { Pull, type Pulled, pullRequest, remakeWaitMs } from "./pull.ts";
-import { nextMessage, unavailable } from "./stream-reader.ts";
+import { nextMessage } from "./stream-reader.ts";
+import { workInWindow } from "./window.ts";
 
-/** Reading ahead stops beyond this. */
-const BATCH_BYTES_MAX = 4 * 1024 * 1024;
 const FLUSH_MS = 2_000;
 const ACKNOWLEDGE_AND_PULL = new TextEncoder().encode(`+NXT ${pullRequest(1)}`);
 /** How long a stop waits for the next message of the batch in hand, and for all of them: others may have them. */
@@ -42,7 +40,6 @@ const STOP_MS = ACK_WAIT_MS;
 const EXPIRED = new Set([404, 408]);
 
 type Reaction = Parameters<LedgerFeed["react"]>[0];
-type ShardDelivery = Delivery & Readonly<{ gatherMs: number; watch: ChainWatch; late: AbortSignal }>;
 
 /** Works off every shard until it is closed; closing finishes the batch in hand. */
 export function react(context: FeedContext, options: Reaction) {
@@ -54,7 +51,10 @@ export function react(context: FeedContext, options: Reaction) {
     const { handle, gatherMs = 0 } = options;
     const watch = new ChainWatch();
     const signals = { stopping: stop.signal, late: late.signal };
-    return workShard(context, shard, { consumer, handle, gatherMs, watch, park, log, ...signals });
+    const delivery = { consumer, handle, gatherMs, watch, park, log, ...signals };
+    if (windowOf(options.consumer) > 1)
+      return goOn(context, delivery, { acknowledged: 0 }, (tally) => workInWindow(context, delivery, tally));
+    return goOn(context, delivery, newProgress(), (progress) => workOneByOne(context, shard, delivery, progress));
   });
   return {
     close: async () => {
@@ -73,24 +73,33 @@ function unlessAway(error: unknown): void {
   if (!(error instanceof NatsError)) throw error;
 }
 
-async function workShard(context: FeedContext, shard: number, delivery: ShardDelivery): Promise<void> {
-  const progress: Progress = { done: 0, acknowledged: 0, delivery: 0, scanned: 0, gatherUntil: 0, ahead: new Map() };
-  for (let failures = 0; !delivery.stopping.aborted; ) {
+/** `work` ends when its pull has to be made anew. */
+async function goOn<T extends { acknowledged: number }>(
+  context: FeedContext,
+  { consumer, stopping }: ShardDelivery,
+  progress: T,
+  work: (progress: T) => Promise<void>,
+): Promise<void> {
+  for (let failures = 0; !stopping.aborted; ) {
     const { acknowledged } = progress;
     try {
-      await workWhileItLasts(context, shard, delivery, progress);
+      await work(progress);
     } catch (error) {
-      const fields = { consumer: delivery.consumer, failure: failureOf(error) };
+      const fields = { consumer, failure: failureOf(error) };
       if (context.nats.isClosed())
         return context.log.error(fields, "The connection to NATS is closed: no more reactions");
       context.log.warn(fields, "Working off the ledger is interrupted and goes on");
     }
     failures = progress.acknowledged > acknowledged ? 0 : failures + 1;
-    await waited(remakeWaitMs(failures), delivery.stopping);
+    await waited(remakeWaitMs(failures), stopping);
   }
 }
 
-async function workWhileItLasts(
+function newProgress(): Progress {
+  return { done: 0, acknowledged: 0, delivery: 0, scanned: 0, gatherUntil: 0, ahead: new Map() };
+}
+
+async function workOneByOne(
   context: FeedContext,
   shard: number,
   delivery: ShardDelivery,
@@ -188,53 +197,4 @@ async function readAhead(
     last = found;
   }
   return batch;
-}
-
-/** What cannot be read is parked in its place, after what stands before it. */
-async function deliverStored(context: FeedContext, batch: Batch, delivery: ShardDelivery): Promise<boolean> {
-  const { blobs, recent } = context;
-  let readable: LedgerMessage[] = [];
-  for (const stored of batch) {
-    try {
-      const message = await recent.decode(stored, blobs);
-      await watchChain(context, message, stored.subject, delivery);
-      readable.push(message);
-    } catch (error) {
-      if (!(error instanceof Fatal)) throw error;
-      if (!(await deliver(readable, delivery))) return false;
-      readable = [];
-      const session = stored.subject.split(".")[2] ?? "";
-      delivery.watch.saw({ session, sequence: stored.sequence, hash: sha256(stored.bytes) });
-      if (!(await parkUntilRecorded(parkedOf(stored.sequence, session, error, delivery), delivery))) return false;
-    }
-  }
-  return deliver(readable, delivery);
-}
-
-/** What is between may have gone to another replica, so only a break in the store itself counts. */
-async function watchChain(
-  context: FeedContext,
-  message: LedgerMessage,
-  subject: string,
-  { watch, consumer }: ShardDelivery,
-): Promise<void> {
-  const gap = watch.gapBefore(message);
-  if (gap !== undefined) await rereadGap(context, { consumer, subject, watch }, gap, message);
-  watch.saw(message);
-}
-
-function say({ nats }: FeedContext, { ackSubject }: Pulled, word: "+ACK" | "-NAK" | "+WPI"): void {
-  if (!nats.isClosed()) nats.publish(ackSubject, word);
-}
-
-/** In the stream PARKED, once per consumer and message. */
-async function recordParked({ nats }: FeedContext, parked: Parked): Promise<void> {
-  try {
-    const subject = parkedSubject(LEDGER_STREAM, parked.consumer);
-    const id = `${parked.consumer}.${parked.sequence}`;
-    await nats.jetstream().publish(subject, JSONCodec<Parked>().encode(parked), { msgID: id });
-  } catch (cause) {
-    if (!(cause instanceof NatsError)) throw cause;
-    throw unavailable(`Ledger message ${parked.sequence} could not be parked: ${cause.message}`, cause);
-  }
 }
