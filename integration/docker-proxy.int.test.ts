@@ -20,7 +20,7 @@ import {
 import { describeProvider, type ProviderUnderTest, startRequest } from "#services/providers/provider.contract.ts";
 import type { SandboxProvider, StartSandbox } from "#services/providers/provider.ts";
 import { installKey, LABELS } from "#shared/docker/names.ts";
-import { Retryable } from "#shared/errors/errors.ts";
+import { Refusal, Retryable } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
@@ -28,6 +28,7 @@ import { launch, type Running } from "./testing/processes/program.ts";
 
 const ENGINE_SOCKET = "/var/run/docker.sock";
 const POOL = "198.18.78.0/24";
+const OTHER_POOL = "198.18.79.0/24";
 const SANDBOXES = 3;
 const KILLS = 4;
 /** A proxy lives for at most so long before it is killed. */
@@ -50,6 +51,23 @@ describe("the Docker provider behind docker-proxy", function () {
       expect(Number(routes)).to.be.greaterThan(1);
       await guests.provider.destroy(request);
       expect(await leftOf(cli, guests.setting.installId)).to.deep.equal([]);
+    } finally {
+      await guests.dispose();
+    }
+  });
+
+  it("says at once that the subnets of provider and proxy differ, and leaves nothing", async () => {
+    const guests = await openBehindProxy();
+    try {
+      const { setting } = guests;
+      const provider = await openDockerProvider({ ...setting, docker: { ...setting.docker, subnets: OTHER_POOL } });
+      const request = startRequest();
+      const open = { ...request, spec: { ...request.spec, network: { mode: "open" as const } } };
+      const failure = await provider.create(open).catch((error: unknown) => error);
+      expect(failure).to.be.instanceOf(Refusal).with.property("code", "docker_proxy_refused");
+      expect(failure).to.have.property("message").that.contains("Subnet");
+      await provider.close();
+      expect(await leftOf(cli, setting.installId)).to.deep.equal([]);
     } finally {
       await guests.dispose();
     }

@@ -68,7 +68,7 @@ function addressOf(host: string) {
   };
 }
 
-/** The answer's content. Throws EngineRefused, or Retryable `docker_unreachable` and Refusal `docker_forbidden`. */
+/** The answer's content. Throws EngineRefused, Retryable `docker_unreachable`, or Refusal `docker_forbidden`, `docker_proxy_refused`. */
 export async function ask<T>(engine: Engine, call: EngineCall, answer: z.ZodType<T>): Promise<T> {
   return answer.parse(await dial(engine, engine.calls, dialOf(call)));
 }
@@ -114,14 +114,17 @@ function dial(engine: Engine, modem: Modem, options: Dial): Promise<unknown> {
 
 const refusedAnswer = z.object({
   statusCode: z.number(),
-  json: z.object({ message: z.string() }).optional().catch(undefined),
+  /** `rule`: docker-proxy says so, not the engine. */
+  json: z.object({ message: z.string(), rule: z.string().optional() }).optional().catch(undefined),
 });
 const systemError = z.object({ code: z.string() });
 
 function failed({ host }: Engine, cause: unknown): Error {
   const answer = refusedAnswer.safeParse(cause).data;
   if (answer !== undefined) {
-    return new EngineRefused(answer.statusCode, (answer.json?.message ?? "no reason given").slice(0, WORDS_MAX), cause);
+    const words = (answer.json?.message ?? "no reason given").slice(0, WORDS_MAX);
+    if (answer.statusCode === 403 && isForGood(answer.json?.rule)) return proxyRefused(words, cause);
+    return new EngineRefused(answer.statusCode, words, cause);
   }
   const code = systemError.safeParse(cause).data?.code;
   if (code === "EACCES" || code === "EPERM") {
@@ -139,4 +142,16 @@ function failed({ host }: Engine, cause: unknown): Error {
       next: "Start Docker (`systemctl start docker`), or set sandboxes.docker.host to where it is.",
     },
   );
+}
+
+/** What docker-proxy refuses, it refuses each time; only that a container runs may be over by the next. */
+function isForGood(rule: string | undefined): boolean {
+  return rule !== undefined && rule !== "engine" && rule !== "container_runs";
+}
+
+function proxyRefused(words: string, cause: unknown): Refusal {
+  return new Refusal("docker_proxy_refused", words, {
+    cause,
+    next: "Give docker-proxy and provider-docker the same version, PISTIS_INSTALL_ID and sandboxes.docker of pistis.json, and start both again.",
+  });
 }

@@ -35,7 +35,7 @@ export async function sandboxNetworks({ engine, key }: Docker, sandboxId?: strin
   });
 }
 
-/** Its name: that of a network which is there already, or of a new one. Throws Retryable `networks_exhausted`. */
+/** Its name: that of a network which is there already, or of a new one. Throws Retryable `networks_exhausted`, Refusal `docker_proxy_refused`. */
 export async function ensureNetwork(docker: Docker, ref: SandboxRef): Promise<string> {
   const name = sandboxName(docker.key, ref);
   const found = await sandboxNetworks(docker, ref.sandboxId);
@@ -59,7 +59,7 @@ async function createFromPool(docker: Docker, ref: SandboxRef, pool: string): Pr
   for (const subnet of freeSubnets(pool, { prefix: PREFIX, start, used })) {
     if (++tries > TRIES_MAX) break;
     const addresses = { IPAM: { Driver: "default", Config: [{ Subnet: subnet }] } };
-    // 403: it overlaps with what appeared meanwhile. 409: the network is there, by an attempt that was cut off.
+    // 403: it overlaps with what appeared meanwhile (docker-proxy's own 403 is a Refusal). 409: the network is there, by an attempt that was cut off.
     const outcome = await unless(
       [409],
       unless([403], create(docker, ref, addresses), "taken" as const),
