@@ -1,5 +1,5 @@
-// The Docker provider behind docker-proxy, as a team runs them: everything that a provider promises holds, and what holds
-// goes on holding when the proxy is killed in the middle of calls.
+// The Docker provider behind docker-proxy, as a team runs them: every call that it makes is let through, and what holds goes on
+// holding when the proxy is killed in the middle of calls.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -17,7 +17,7 @@ import {
   leftOf,
   removeInstalls,
 } from "#services/providers/docker/testing/docker-guests.ts";
-import { describeProvider, type ProviderUnderTest, startRequest } from "#services/providers/provider.contract.ts";
+import { describeOneLife, type ProviderUnderTest, startRequest } from "#services/providers/provider.contract.ts";
 import type { SandboxProvider, StartSandbox } from "#services/providers/provider.ts";
 import { installKey, LABELS } from "#shared/docker/names.ts";
 import { Refusal, Retryable } from "#shared/errors/errors.ts";
@@ -40,7 +40,7 @@ const SANDBOX_ROLE = ["--filter", `label=${LABELS.role}=sandbox`];
 describe("the Docker provider behind docker-proxy", function () {
   this.timeout(120_000);
 
-  describeProvider("docker, behind docker-proxy", openBehindProxy);
+  describeOneLife("docker, behind docker-proxy", openBehindProxy);
 
   it("makes, finds and removes a sandbox with a network of its own", async () => {
     const guests = await openBehindProxy();

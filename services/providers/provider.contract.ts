@@ -93,6 +93,40 @@ export function describeProvider(name: string, open: () => Promise<ProviderUnder
   });
 }
 
+/** Each call once, for the same provider in other surroundings: there the calls may fail, and what they promise is the same. */
+export function describeOneLife(name: string, open: () => Promise<ProviderUnderTest>) {
+  it(`takes a sandbox through every state and leaves nothing: ${name}`, async () => {
+    const { provider, openOther, crash, run, dispose } = await open();
+    try {
+      const request = startRequest();
+      const again = () => provider.restart({ ...request, taskId: newId("task") });
+      await provider.create(request);
+      await provider.create(request);
+      await run(request.sandboxId, "echo work > /workspace/file; echo kept > ~/file");
+      await provider.pause(request);
+      expect((await provider.inspect(request)).state).to.equal("paused");
+      await provider.resume(request);
+      await provider.stop(request);
+      await again();
+      const ended = new Promise<SeenSandbox>((resolve) => provider.watch(resolve));
+      await crash(request.sandboxId);
+      expect(await ended).to.include({ sandboxId: request.sandboxId, state: "stopped" });
+      await again();
+      expect(await run(request.sandboxId, "cat /workspace/file; cat ~/file")).to.equal("work\nkept\n");
+      const other = await openOther();
+      expect(await other.list()).to.deep.equal([]);
+      await other.close();
+      const newer = { ...request, generation: 2, taskId: newId("task") };
+      await provider.create(newer);
+      expect((await provider.list()).map(({ generation }) => generation)).to.deep.equal([2]);
+      await provider.destroy(newer);
+      expect(await provider.list()).to.deep.equal([]);
+    } finally {
+      await dispose();
+    }
+  });
+}
+
 function describeCapabilities(opened: () => ProviderUnderTest) {
   it("pauses and resumes with what is in memory, each as often as asked, or refuses to", async () => {
     const { provider, run } = opened();
