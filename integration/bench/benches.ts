@@ -1,4 +1,5 @@
 import { dockerBench, dockerSixtyBench } from "./docker.ts";
+import { floodBench } from "./flood.ts";
 import { idleMemoryBench } from "./idle-memory.ts";
 import { idleSessionsBench } from "./idle-sessions.ts";
 import { ledgerAppendBench } from "./ledger-append.ts";
@@ -23,6 +24,7 @@ export const benches: readonly Bench[] = [
   { name: "sandbox-start", run: sandboxStartBench },
   { name: "docker", run: dockerBench },
   { name: "docker-sixty", run: dockerSixtyBench },
+  { name: "flood", run: floodBench },
   { name: "network-probe", run: networkProbeBench },
   { name: "warm-pool", run: warmPoolBench },
   { name: "long-session", run: longSessionBench },

@@ -62,6 +62,11 @@ export const floods: readonly Readonly<{ what: string; program: string }>[] = [
       while (time < $end) { print $s $many or die "cut off"; $sent++ } die "none taken" unless $sent`,
   },
   {
+    what: "large frames as fast as they are taken",
+    program: `my $s = connected(); my $many = message(2, 1, "x" x 60_000) x 20; my $sent = 0;
+      while (time < $end) { print $s $many or die "cut off"; $sent++ } die "none taken" unless $sent`,
+  },
+  {
     what: "the smallest frames that there are",
     program: `my $s = connected(); my $many = message(3, 1, "") x 5000; my $sent = 0;
       while (time < $end) { print $s $many or die "cut off"; $sent++ } die "none taken" unless $sent`,

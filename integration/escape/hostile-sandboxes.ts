@@ -1,19 +1,15 @@
 // Sandboxes that are hostile from their first moment, and a well-behaved one with pistisd beside them, all real containers
-// that the provider made, at one real relay in this process.
-
-import { WebSocket } from "ws";
-import { SUBPROTOCOL } from "#schemas/wire/frame.ts";
-import { relayPaths } from "#schemas/wire/relay-http.ts";
+// that the provider made, at one real relay, in this process or apart from it.
 import { openDockerProvider } from "#services/providers/docker/docker-provider.ts";
 import { openDockerGuests, removeInstalls } from "#services/providers/docker/testing/docker-guests.ts";
-import { startRequest } from "#services/providers/provider.contract.ts";
+import { contractSpec, startRequest } from "#services/providers/provider.contract.ts";
 import type { SandboxRef } from "#services/providers/provider.ts";
-import { adminKey, linksTo, registerToken, startRelayForTest } from "#services/relay/tests/relay-under-test.ts";
+import { linksTo, registerToken, startRelayForTest } from "#services/relay/tests/relay-under-test.ts";
 import { newSecret } from "#shared/ids/ids.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 import { Resources } from "#shared/service/resources.ts";
-import { opened, wireOptions } from "#shared/testing/sandbox-peer.ts";
 import { PISTISD_FOLDER } from "../testing/sandboxes.ts";
+import { attachPeer, attachPeerApart, startRelayApart } from "./apart.ts";
 import { perlProgram } from "./guest-program.ts";
 
 const JOIN_MS = 20_000;
@@ -30,17 +26,19 @@ export type HostileSandbox = Readonly<{
 
 export type HostileSandboxes = Awaited<ReturnType<typeof openHostileSandboxes>>;
 
-export async function openHostileSandboxes() {
+/** `cpuCores`: of a hostile one. */
+export async function openHostileSandboxes({ apart = false, cpuCores = 1 } = {}) {
   const resources = new Resources();
   try {
     const guests = resources.add("guests", await openDockerGuests(), (it) => it.dispose());
     const { setting, provider } = guests;
-    const started = await startRelayForTest({ socketPath: setting.relaySocketPath });
+    const socketPath = setting.relaySocketPath;
+    const started = apart ? await startRelayApart(socketPath) : await startRelayForTest({ socketPath });
     const relay = resources.add("relay", started, (it) => it.close());
     const openLink = linksTo(relay);
 
     const open = async (): Promise<HostileSandbox> => {
-      const request = startRequest({ joinToken: newSecret() });
+      const request = startRequest({ joinToken: newSecret(), spec: { ...contractSpec, cpuCores } });
       const { sandboxId, joinToken: token } = request;
       await registerToken(relay, sandboxId, { token });
       await provider.create(request);
@@ -54,11 +52,8 @@ export async function openHostileSandboxes() {
 
     /** A server-side peer of a sandbox that takes whatever comes. Its channel is 1 when it is the first. */
     const attach = async ({ sandboxId }: SandboxRef): Promise<void> => {
-      const headers = { authorization: `Bearer ${adminKey}` };
-      const ws = new WebSocket(relay.wsUrl + relayPaths.attach(sandboxId), [SUBPROTOCOL], { ...wireOptions, headers });
-      ws.on("error", () => undefined).on("message", () => undefined);
-      resources.add("peer", ws, (it) => it.terminate());
-      await opened(ws);
+      if (apart) resources.add("peer", await attachPeerApart(relay.wsUrl, sandboxId), (it) => it.close());
+      else resources.add("peer", await attachPeer(relay.wsUrl, sandboxId), (it) => it.terminate());
     };
 
     /** A sandbox of another session, with pistisd. */

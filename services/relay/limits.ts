@@ -8,6 +8,9 @@ export type RelayLimits = Readonly<{
   legBufferBytesMax: number;
   /** What a frame that waits counts for beside its bytes. */
   frameBytesKept: number;
+  /** Of one leg, and how many more it may send at once. One that sends more is slowed down. */
+  framesPerSecond: number;
+  frameBurst: number;
   /** A leg that does not empty its buffer within this time is cut. */
   stuckMs: number;
   serverLegsMax: number;
@@ -36,6 +39,8 @@ export const relayLimits: RelayLimits = {
   silentPingsMax: 2,
   legBufferBytesMax: 8 * 1024 * 1024,
   frameBytesKept: 256,
+  framesPerSecond: 20_000,
+  frameBurst: 20_000,
   stuckMs: 10_000,
   serverLegsMax: 64,
   sandboxesMax: 10_000,

@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream";
 import type { WebSocket } from "ws";
 import type { CloseCode } from "#schemas/wire/relay-http.ts";
 import type { RelayLimits } from "../limits.ts";
+import { countFrame, newTurns, type Turns, takeTurns } from "./turns.ts";
 
 export type Leg = {
   readonly ws: WebSocket;
@@ -21,6 +22,7 @@ export type Leg = {
   stuckTimer: NodeJS.Timeout | undefined;
   /** Frames that were sent since its buffer was empty: no fewer than those that wait in it. */
   unsentFrames: number;
+  readonly turns: Turns;
 };
 
 export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg {
@@ -35,7 +37,9 @@ export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg
     blocks: new Set(),
     stuckTimer: undefined,
     unsentFrames: 0,
+    turns: newTurns(limits),
   };
+  takeTurns(leg);
   socket.on("drain", () => unblock(leg));
   ws.on("ping", () => isTimely(leg));
   ws.on("pong", () => isTimely(leg));
@@ -54,6 +58,7 @@ function hear(leg: Leg): void {
  */
 export function isTimely(leg: Leg): boolean {
   if (leg.ws.readyState !== leg.ws.OPEN) return false;
+  countFrame(leg);
   const { pingMs, silentPingsMax } = leg.limits;
   if (performance.now() - leg.heardAtMs > pingMs * (silentPingsMax + 1)) {
     cut(leg);
@@ -103,7 +108,7 @@ function unblock(leg: Leg): void {
     from.blockedBy.delete(leg);
     if (from.blockedBy.size > 0) continue;
     hear(from);
-    from.ws.resume();
+    if (!from.turns.isResting) from.ws.resume();
   }
   leg.blocks.clear();
 }
