@@ -18,7 +18,7 @@ export function promptOf(system: string, history: readonly HistoryEntry[]): Lang
   for (const entry of history) if (entry.kind === "result") results.set(entry.callId, entry);
   const prompt: LanguageModelV4Prompt = [{ role: "system", content: system }];
   for (const entry of history) {
-    if (entry.kind === "reply") prompt.push(...replyMessages(entry, results));
+    if (entry.kind === "reply") prompt.push(...rendered(entry, results));
     else say(prompt, saidBy(entry));
   }
   return prompt;
@@ -54,6 +54,24 @@ function say(prompt: LanguageModelV4Prompt, text: string | undefined): void {
   const last = prompt.at(-1);
   if (last?.role === "user") last.content.push({ type: "text", text });
   else prompt.push({ role: "user", content: [{ type: "text", text }] });
+}
+
+type Rendered = Readonly<{
+  answers: readonly Readonly<{ callId: string; result: CallResult | undefined }>[];
+  messages: readonly LanguageModelV4Message[];
+}>;
+
+// Entries never change, and all of a conversation is rendered before every request. What is kept is only read.
+const kept = new WeakMap<Reply, Rendered>();
+
+function rendered(reply: Reply, results: ReadonlyMap<string, CallResult>): readonly LanguageModelV4Message[] {
+  const known = kept.get(reply);
+  if (known?.answers.every(({ callId, result }) => results.get(callId) === result)) return known.messages;
+  const calls = reply.content.filter((part) => part.type === "tool-call");
+  const answers = calls.map(({ callId }) => ({ callId, result: results.get(callId) }));
+  const messages = replyMessages(reply, results);
+  kept.set(reply, { answers, messages });
+  return messages;
 }
 
 function replyMessages({ content }: Reply, results: ReadonlyMap<string, CallResult>): LanguageModelV4Message[] {

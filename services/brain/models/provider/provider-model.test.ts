@@ -125,6 +125,8 @@ describe("models of real providers", () => {
       const body = bodyOf(0);
       expect(body).to.contain("call_1").and.contain("call_2").and.contain("a result");
       expect(body).to.contain("it may have partly or fully run").and.contain("The user stopped the turn here");
+      await ask(api, { history: long });
+      expect(bodyOf(1)).to.equal(body);
     });
   }
 
