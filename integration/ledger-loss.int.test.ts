@@ -1,6 +1,7 @@
 // A nats-server that comes back without its tail while services run: they find out as soon as it is there again, and
 // write nothing until it is repaired.
 import { expect } from "chai";
+import { Retryable } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
 import { type Ledger, NEW_SESSION } from "#shared/ledger/ledger.ts";
 import { openLedgerAndFeed } from "#shared/nats/access.ts";
@@ -17,8 +18,8 @@ describe("a running service whose ledger loses its tail", function () {
   });
   afterEach(() => copies.close());
 
-  async function runningLedger(): Promise<Ledger> {
-    const { shards, blobs, mirror } = copies;
+  async function runningLedger(mirror = copies.mirror): Promise<Ledger> {
+    const { shards, blobs } = copies;
     const nats = await copies.connectForGood("gateway");
     return (await openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror, log: silentLog })).ledger;
   }
@@ -66,5 +67,44 @@ describe("a running service whose ledger loses its tail", function () {
     expect(await ledger.append(session, versionOf(message), [posted("on")], causeOf(session))).to.include({
       prev: message.hash,
     });
+  });
+
+  it("C138: appends nothing where its own last message was, also while PostgreSQL does not answer", async () => {
+    const { mirror } = copies;
+    let isAway = false;
+    const lastUpTo = async (sequence?: number) => {
+      if (isAway) throw new Retryable("database_unavailable", "It is away", { retryAfterMs: 1_000 });
+      return mirror.lastUpTo(sequence);
+    };
+    const ledger = await runningLedger({ ...mirror, lastUpTo });
+    const session = newId("session");
+    const first = await appendMany(ledger, session, 3);
+    await copies.keep("old");
+    const last = lastOf(await appendMany(ledger, session, 3, lastOf(first)));
+    await copies.project();
+    isAway = true;
+    await copies.rollBack("old");
+    expect(await failureFrom(() => append(ledger, newId("session")))).to.include({ code: "ledger_tail_lost" });
+    isAway = false;
+    await repair();
+    while ((await failureFrom(() => append(ledger, newId("session")))) !== undefined) {
+      await new Promise(setImmediate);
+    }
+    const next = await ledger.append(session, versionOf(last), [posted("on")], causeOf(session));
+    expect(next.prev).to.equal(last.hash);
+  });
+
+  it("goes on without PostgreSQL when the server comes back with all that it had", async () => {
+    const { mirror } = copies;
+    let isAway = false;
+    const lastUpTo = (sequence?: number) =>
+      isAway
+        ? Promise.reject(new Retryable("database_unavailable", "It is away", { retryAfterMs: 1_000 }))
+        : mirror.lastUpTo(sequence);
+    const ledger = await runningLedger({ ...mirror, lastUpTo });
+    const [message] = await appendMany(ledger, newId("session"), 1);
+    isAway = true;
+    await copies.whileStopped(async () => undefined);
+    expect(await append(ledger, newId("session"))).to.have.property("sequence", (message?.sequence ?? 0) + 1);
   });
 });

@@ -54,6 +54,7 @@ async function append(options: LedgerOptions, request: Append): Promise<LedgerMe
   const subject = ledgerSubject(request.session, shards);
   const publication = { subject, expectedSequence: request.expected.sequence, message };
   const stored = { ...message, sequence: await publish(nats, publication, { patienceMs, lossGuard }) };
+  lossGuard?.stored({ sequence: stored.sequence, messageId: stored.id });
   recent?.keepAppended(subject, stored);
   return stored;
 }

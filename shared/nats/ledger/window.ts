@@ -41,23 +41,31 @@ export async function workInWindow(context: FeedContext, delivery: ShardDelivery
   if (size === undefined) return;
   const pull = context.track(new Pull(context.nats, delivery.consumer));
   const hand: Hand = { held: new Map(), last: 0, isMine: false };
-  const renewing = setInterval(() => renew(context, hand, pull), ACK_WAIT_MS / 3);
   try {
     const window = { context, delivery, pull, size };
     while (await gather(window, hand)) {
       if (hand.held.size === 0) continue;
-      if (!hand.isMine && !(await settle(window, hand))) return;
-      if (!(await deliverStored(context, inOrder(hand), delivery))) return;
+      if (!(await workOff(window, hand))) return;
       step("feed.batch.handled");
       for (const message of inOrder(hand)) say(context, message, "+ACK");
       tally.acknowledged = Math.max(tally.acknowledged, ...hand.held.keys());
       hand.held.clear();
     }
   } finally {
-    clearInterval(renewing);
     context.untrack(pull);
     for (const message of inOrder(hand)) say(context, message, "-NAK");
     await pull.drain((message) => say(context, message, "-NAK"));
+  }
+}
+
+/** False when it is not this replica's, or the service stops before it is handled. */
+async function workOff(window: Window, hand: Hand): Promise<boolean> {
+  const { context, delivery, pull } = window;
+  const renewing = setInterval(() => renew(context, hand, pull), ACK_WAIT_MS / 3);
+  try {
+    return (hand.isMine || (await settle(window, hand))) && (await deliverStored(context, inOrder(hand), delivery));
+  } finally {
+    clearInterval(renewing);
   }
 }
 
