@@ -76,6 +76,7 @@ export class PeerChannel {
   #nextId = 1;
   #nextStream = 1;
   lastId = 0;
+  readonly #lost = Promise.withResolvers<undefined>();
 
   constructor(number: number, send: (frame: Uint8Array) => void) {
     this.number = number;
@@ -86,6 +87,15 @@ export class PeerChannel {
   async ask<O extends Op>(request: RequestOf<O> & { op: O }): Promise<AnswerOf<O>> {
     const answer = await this.askRaw(request);
     return parsers[request.op].parse(answer);
+  }
+
+  /** Resolves to undefined when the daemon connects anew first: then this channel is none any more. */
+  askUnlessLost<O extends Op>(request: RequestOf<O> & { op: O }): Promise<AnswerOf<O> | undefined> {
+    return Promise.race([this.#lost.promise, this.ask<O>(request)]);
+  }
+
+  lose(): void {
+    this.#lost.resolve(undefined);
   }
 
   askRaw(request: unknown): Promise<unknown> {

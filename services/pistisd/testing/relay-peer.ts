@@ -111,10 +111,12 @@ export class RelayPeer {
   }
 
   #connected(socket: WebSocket, request: IncomingMessage): void {
+    const lost = [...this.#channels.values()];
     this.#channels.clear();
     this.#open.add(socket);
     const connected = { bootId: String(request.headers[BOOT_ID_HEADER]), socket };
     this.current = connected;
+    for (const channel of lost) channel.lose();
     socket.on("message", (data) => {
       const { kind, channel, payload } = readFrame(bytesOf(data));
       this.#channels.get(channel)?.onFrame(kind, payload);
