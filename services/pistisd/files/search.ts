@@ -1,20 +1,28 @@
-import { type RequestOf, WireCode } from "#schemas/wire/message.ts";
-import { Fatal, Refusal } from "#shared/errors/errors.ts";
-import type { Operation, RequestContext } from "../channel/operation.ts";
-import { CALL_MARK } from "../commands/environment.ts";
-import { sendSignal } from "../commands/processes.ts";
-import type { System } from "../native/system.ts";
+import { WireCode } from "#schemas/wire/message.ts";
+import { Refusal } from "#shared/errors/errors.ts";
+import type { Operation } from "../channel/operation.ts";
+import { type JobContext, runJob } from "../jobs/run-job.ts";
 import { searchOutput } from "./search-job.ts";
 import type { Workspace } from "./workspace.ts";
 
-export type SearchContext = Readonly<{ system: System; workspace: Workspace; self: readonly string[] }>;
+export type SearchContext = JobContext & Readonly<{ workspace: Workspace }>;
 
 const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
 export function fileSearch(context: SearchContext): Operation<"fileSearch"> {
   return async (request, channel) => {
     checkPattern(request.pattern, request.ignoreCase);
-    const output = await runInChild(context, request, channel);
+    const { root } = context.workspace;
+    const output = await runJob(context, {
+      name: "search",
+      argument: JSON.stringify({ root, request }),
+      cwd: root,
+      environment: {},
+      timeoutMs: request.timeoutMs,
+      outputBytesMax: OUTPUT_BYTES_MAX,
+      signal: channel.signal,
+    });
+    if (output === undefined) throw searchTimedOut(request.timeoutMs);
     const result = searchOutput.parse(JSON.parse(output));
     if ("failure" in result) throw new Refusal(result.failure.code, result.failure.message);
     return result;
@@ -27,45 +35,6 @@ function checkPattern(pattern: string, ignoreCase: boolean): void {
   } catch (cause) {
     throw new Refusal(WireCode.badPattern, `The pattern is no regular expression: ${String(cause)}`, { cause });
   }
-}
-
-async function runInChild(
-  { system, workspace, self }: SearchContext,
-  request: RequestOf<"fileSearch">,
-  { signal }: RequestContext,
-): Promise<string> {
-  const ended = Promise.withResolvers<void>();
-  const job = JSON.stringify({ root: workspace.root, request });
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  const spawned = system.spawn({
-    arguments: [...self, "search", job],
-    cwd: workspace.root,
-    environment: { [CALL_MARK]: "search" },
-    onExit: () => ended.resolve(),
-    onOutput: (bytes) => {
-      size += bytes.byteLength;
-      if (size <= OUTPUT_BYTES_MAX) parts.push(bytes.slice());
-    },
-    onOutputEnd: () => undefined,
-  });
-  const kill = () => sendSignal(spawned.pid, "SIGKILL");
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
-    kill();
-  }, request.timeoutMs);
-  signal.addEventListener("abort", kill);
-  await ended.promise;
-  clearTimeout(timer);
-  signal.removeEventListener("abort", kill);
-  spawned.readNow();
-  spawned.closeOutput();
-  if (timedOut) throw searchTimedOut(request.timeoutMs);
-  if (signal.aborted) throw new Refusal("cancelled", "The search was withdrawn");
-  if (size === 0) throw new Refusal("search_failed", "The search ended without a result: the sandbox may lack memory");
-  if (size > OUTPUT_BYTES_MAX) throw new Fatal("search_output", "A search printed more than it may");
-  return Buffer.concat(parts).toString("utf8");
 }
 
 function searchTimedOut(timeoutMs: number): Refusal {
