@@ -35,6 +35,19 @@ describe("pistis doctor", function () {
     expect(out).to.not.contain("secret");
   });
 
+  it("speaks of the Docker engine and what it can give to sandboxes", async () => {
+    await writeFile(join(folder.path, "pistis.json"), '{ "sandboxes": { "image": "no-such-image" } }');
+    const { checks } = JSON.parse((await folder.run(["doctor", "--json"])).out);
+    const docker = checks.filter(({ name }: { name: string }) => name.startsWith("Docker"));
+    const about = ["", " image", " limits", " disks", " seccomp", " users", " networks"];
+    expect(docker.map(({ name }: { name: string }) => name)).to.deep.equal(about.map((what) => `Docker${what}`));
+    for (const { status, next } of docker) if (status !== "ok") expect(next).to.match(/^[A-Za-z]/);
+    expect(docker[1]).to.include({
+      status: "warn",
+      next: "docker pull no-such-image, or build it, on the Docker host",
+    });
+  });
+
   it("says what a local sandbox isolates on this machine, and what it does not", async () => {
     const { out } = await folder.run(["doctor"]);
     expect(out).to.match(/isolates here:\n {2}- Own user, process, mount, network/);

@@ -6,6 +6,7 @@ import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
 import type { Style } from "../terminal/terminal.ts";
 import { shownLine } from "../terminal/untrusted.ts";
 import type { Check } from "./check.ts";
+import { checkDocker } from "./docker.ts";
 import { checkConfig, checkPistisd, checkSpace, checkState } from "./places.ts";
 import { checkBubblewrap, checkGit, checkNats, checkNode, checkPostgres, checkSystemTools } from "./programs.ts";
 
@@ -35,10 +36,11 @@ export function addDoctor(program: Command, context: Context, finish: (exitCode:
     });
 }
 
-function runChecks(context: Context, options: Options): Promise<Check[]> {
+async function runChecks(context: Context, options: Options): Promise<Check[]> {
   const { environment, cwd } = context;
   const folder = folderOf(context, options.state);
-  return Promise.all([
+  const docker = checkDocker(options.config, cwd, environment);
+  const checks = await Promise.all([
     checkNode(process.version, process.execPath),
     checkBubblewrap(),
     checkSystemTools(),
@@ -50,6 +52,7 @@ function runChecks(context: Context, options: Options): Promise<Check[]> {
     checkState(folder, environment),
     checkSpace(folder),
   ]);
+  return [...checks, ...(await docker)];
 }
 
 export function isolationText({ holds, doesNotHold }: Isolation): string {

@@ -7,6 +7,7 @@ const facts = (mapsUsers: boolean): Docker["facts"] => ({
   mapsUsers,
   seccomp: true,
   limits: { memory: true, swap: true, processes: true, cpu: true },
+  driver: "overlay2",
   reservesDisk: false,
   cgroupVersion: "2",
 });

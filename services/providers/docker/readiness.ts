@@ -7,18 +7,20 @@ import { DEFAULT_IMAGE } from "./default-image.ts";
 
 const ANSWER_MS_MAX = 3_000;
 
-/** `why`: for people. */
-export type Readiness = Readonly<{ ready: boolean; why: string }>;
+/** `answers`: an engine is there; `ready`: and has the image. `why`: for people. */
+export type Readiness = Readonly<{ answers: boolean; ready: boolean; why: string }>;
 
 export async function dockerReadiness({ image, docker }: PistisConfig["sandboxes"]): Promise<Readiness> {
   const wanted = image ?? DEFAULT_IMAGE;
   try {
-    if ((await statusOf(docker.host, "/_ping")) !== 200) return { ready: false, why: `${docker.host} is no Docker` };
-    if ((await statusOf(docker.host, `/images/${wanted}/json`)) === 200) return { ready: true, why: `image ${wanted}` };
-    return { ready: false, why: `Docker has no image ${wanted} (npm run images, or docker pull)` };
+    if ((await statusOf(docker.host, "/_ping")) !== 200)
+      return { answers: false, ready: false, why: `${docker.host} is no Docker` };
+    if ((await statusOf(docker.host, `/images/${wanted}/json`)) === 200)
+      return { answers: true, ready: true, why: `image ${wanted}` };
+    return { answers: true, ready: false, why: `Docker has no image ${wanted} (npm run images, or docker pull)` };
   } catch (error) {
     const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    return { ready: false, why: `Docker does not answer at ${docker.host}${code}` };
+    return { answers: false, ready: false, why: `Docker does not answer at ${docker.host}${code}` };
   }
 }
 

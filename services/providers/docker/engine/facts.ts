@@ -16,6 +16,8 @@ const info = z.object({
 
 export type EngineFacts = Readonly<{
   version: string;
+  /** Of its storage. */
+  driver: string;
   /** Root in a container is an ordinary user of the host. */
   mapsUsers: boolean;
   seccomp: boolean;
@@ -33,8 +35,9 @@ export async function engineFacts(engine: Engine): Promise<EngineFacts> {
   const has = (name: string) => options.some((option) => option.split(",").includes(`name=${name}`) || option === name);
   return {
     version: found.ServerVersion,
+    driver: found.Driver,
     mapsUsers: has("userns") || has("rootless"),
-    seccomp: has("seccomp"),
+    seccomp: has("seccomp") && !options.some((option) => option.includes("profile=unconfined")),
     limits: {
       memory: found.MemoryLimit,
       swap: found.SwapLimit,
