@@ -26,6 +26,13 @@ export function attempts({ hostPid, hostFile, hostFileText }: Aim): readonly Att
       prints: /(Read-only file system|Permission denied)\n.*(Read-only file system|Permission denied)\ndone\n$/,
     },
     {
+      what: "can write to nothing of its image: its root file system is as good as read-only",
+      script: `find / -xdev -writable ! -type l 2>/dev/null |
+          grep -vE '^/(workspace|home/pistis|tmp|var/tmp|var/lib/pistisd|run/lock|proc|sys|dev)(/|$)'
+        echo end`,
+      prints: /^end\n$/,
+    },
+    {
       what: "has no writable control group, and no release agent",
       script: `find /sys/fs/cgroup -writable \\( -type f -o -type d \\) 2>/dev/null
         for f in $(find /sys/fs/cgroup -name cgroup.procs 2>/dev/null); do (echo $$ > $f) 2>/dev/null && echo moved $f; done
