@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { pistisConfig } from "#schemas/config/pistis-config.ts";
-import type { EngineFacts } from "#services/providers/docker/engine/facts.ts";
+import type { EngineFacts } from "../dev/check-docker.ts";
 import { checkEngine, checkFacts, checkNetworks } from "./docker.ts";
 
 const facts: EngineFacts = {

@@ -1,12 +1,10 @@
 // The Docker engine that sandboxes would run on: whether it is there, and what it can give them.
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
-import { openEngine } from "#services/providers/docker/engine/engine.ts";
-import { type EngineFacts, engineFacts } from "#services/providers/docker/engine/facts.ts";
-import { dockerReadiness } from "#services/providers/docker/readiness.ts";
 import type { Environment } from "#shared/config/interpolate.ts";
 import { readConfig } from "#shared/config/read-config.ts";
 import { failureOf } from "#shared/errors/errors.ts";
 import { rangeOf } from "#shared/network/subnets.ts";
+import { dockerReadiness, type EngineFacts, factsOf } from "../dev/check-docker.ts";
 import { configFileIn } from "../dev/config-file.ts";
 import { type Check, missing, ok, warn } from "./check.ts";
 
@@ -37,7 +35,7 @@ export async function checkEngine(sandboxes: Sandboxes): Promise<readonly Check[
   const { answers, ready, why } = await dockerReadiness(sandboxes);
   if (!answers) return [lacking("Docker", why, start)];
   try {
-    const facts = await engineFacts(openEngine(docker.host));
+    const facts = await factsOf(docker.host);
     const fetch = image === undefined ? "npm run images" : `docker pull ${image}, or build it, on the Docker host`;
     return [
       checkVersion(facts, docker.host),
