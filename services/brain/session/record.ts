@@ -1,7 +1,6 @@
 // An open session: its fold, the version that the fold stands for, and the brain's appends, one at a time. The
 // fold is moved forward by whoever brings messages first: the feed, the answer to an append, or a read. An append
 // carries the version that it was decided on, so a cached fold can be late but never wrong.
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { Retryable } from "#shared/errors/errors.ts";
 import { type Ledger, type LedgerMessage, NEW_SESSION, type Version, VersionConflict } from "#shared/ledger/ledger.ts";
@@ -101,11 +100,7 @@ export class SessionRecord {
   commitAhead(command: BrainCommand, { orNotAtAll = false } = {}): Ahead {
     const [version, events] = [this.#version, decide(this.#state, command)];
     const ahead = events.reduce<Session>(evolve, this.#state);
-    const stored = this.#inOrder(async () => {
-      // What the caller does with `ahead` at once is on its way before the work of an append begins.
-      await nextTurn();
-      return orNotAtAll ? this.#storeForeseen(version, events) : this.#commit(command);
-    });
+    const stored = orNotAtAll ? this.#inOrder(() => this.#storeForeseen(version, events)) : this.commit(command);
     // Whoever goes on with `ahead` may fail before it looks at `stored`; that is not a second failure.
     stored.catch(() => undefined);
     return { ahead, stored };

@@ -39,7 +39,7 @@ describe("a turn whose start is being stored", () => {
   async function begun(reply: Served, store?: (ledger: Ledger) => Ledger["append"]) {
     models = await startModelServer((_request, count) => {
       queueMicrotask(() => asked.dispatchEvent(new Event(`${count}`)));
-      return count === 1 ? reply : { kind: "reply", text: "Done" };
+      return count === 0 ? call : count === 2 ? reply : { kind: "reply", text: "Done" };
     });
     const bench = { api: "openai-compatible", model: "bench", baseUrl: models.url };
     world = new World({ config: { models: { bench } } });
@@ -49,7 +49,7 @@ describe("a turn whose start is being stored", () => {
     await world.post(session, "First");
     await world.first(session, "TurnEnded");
     [starting, mayStart] = [Promise.withResolvers(), Promise.withResolvers()];
-    const isAsked = once(asked, "1");
+    const isAsked = once(asked, "2");
     world.live.length = 0;
     const messageId = await world.post(session, "Second");
     await Promise.all([starting.promise, isAsked]);
@@ -68,14 +68,17 @@ describe("a turn whose start is being stored", () => {
     const before = peer.received.length;
     for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
     expect(await countOf(session, "TurnStarted")).to.equal(1);
-    expect(await countOf(session, "ModelReplied")).to.equal(1);
+    expect(await countOf(session, "ModelReplied")).to.equal(2);
     expect(peer.received).to.have.length(before);
     expect(world.live).to.deep.equal([]);
     mayStart.resolve();
     await world.first(session, "TurnEnded", 1);
-    expect(await countOf(session, "ToolDone")).to.equal(1);
+    expect(await countOf(session, "ToolDone")).to.equal(2);
     expect(world.live.map(({ text }) => text).join("")).to.contain("On it");
-    expect(models.requests).to.have.length(3);
+    expect(models.requests).to.have.length(4);
+    const { messages } = await world.ledger.open("brain").read(session);
+    const appends = messages.map(({ events }) => events.map(({ type }) => type).join(" "));
+    expect(appends.slice(appends.lastIndexOf("TurnStarted") + 1)).to.include("ModelReplied ToolStarted");
   });
 
   it("asks anew when another message comes before it is stored, and says nothing of the first reply", async () => {
@@ -84,8 +87,8 @@ describe("a turn whose start is being stored", () => {
     mayStart.resolve();
     expect((await world.first(session, "TurnStarted", 1)).data.messageIds).to.deep.equal([messageId, later]);
     await world.first(session, "TurnEnded", 1);
-    expect(askedFor(1)).not.to.contain("Third");
-    expect(askedFor(2)).to.contain("Second").and.contain("Third");
+    expect(askedFor(2)).not.to.contain("Third");
+    expect(askedFor(3)).to.contain("Second").and.contain("Third");
     expect(JSON.stringify(await world.events(session))).not.to.contain("Too early");
     expect(JSON.stringify(world.live)).not.to.contain("Too early");
     expect(await countOf(session, "TurnStarted")).to.equal(2);
@@ -93,14 +96,14 @@ describe("a turn whose start is being stored", () => {
 
   it("is given up with its request when its message is withdrawn first", async () => {
     const { session, messageId } = await begun({ kind: "silence", text: "Thinking" });
-    const brokenOff = models.over(1);
+    const brokenOff = models.over(2);
     await world.append("gateway", session, { type: "MessageWithdrawn", data: { messageId } });
     mayStart.resolve();
     await brokenOff;
     await world.post(session, "Third");
     await world.first(session, "TurnEnded", 1);
     expect(await countOf(session, "TurnStarted")).to.equal(2);
-    expect(askedFor(2)).not.to.contain("Second");
+    expect(askedFor(3)).not.to.contain("Second");
   });
 
   it("I4: is another brain's when that one stores its own first, also under the same epoch", async () => {
@@ -115,7 +118,7 @@ describe("a turn whose start is being stored", () => {
     await world.first(session, "TurnEnded", 1);
     expect(peer.received.slice(before).map(({ epoch }) => epoch)).not.to.include(2);
     expect(await countOf(session, "TurnStarted")).to.equal(2);
-    expect(await countOf(session, "ModelReplied")).to.equal(2);
+    expect(await countOf(session, "ModelReplied")).to.equal(3);
   });
 
   it("C140: comes again when the ledger cannot be reached, and nothing of it was stored", async () => {

@@ -1,5 +1,6 @@
 // The loop of one turn: model, calls, model, … until there is nothing left to do, a limit is reached, the user
 // presses Stop, or something fails in a way that a person has to know about.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Failure, failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { CONTEXT_OVERFLOW, withinWindow } from "../compaction/compact.ts";
@@ -40,8 +41,8 @@ export async function runTurn(context: TurnContext, begun: Begun): Promise<void>
 async function steps(context: TurnContext, begun: Begun): Promise<void> {
   if (!begun.isNew) await recoverCalls(context);
   // The sandbox gets ready while the model thinks; whoever needs it first hears why it does not.
-  begun.stored.then(() => context.workplace.prepare()).catch(() => undefined);
-  let known: Known = begun.isNew ? begun : await runCalls(context);
+  const preparing = begun.stored.then(() => context.workplace.prepare()).catch(() => undefined);
+  let known: Known = begun.isNew ? withSandbox(begun, preparing) : await runCalls(context);
   for (;;) {
     context.signals.halt.throwIfAborted();
     known = await deliver(context, known);
@@ -55,6 +56,13 @@ async function steps(context: TurnContext, begun: Begun): Promise<void> {
     if (after.status !== "working") return;
     known = await runCalls(context);
   }
+}
+
+/** A warm sandbox is ready in no time, and then the first calls start in one append with the reply that asks for them. */
+function withSandbox({ state, stored }: Known, preparing: Promise<unknown>): Known {
+  const ready = stored.then(() => Promise.race([preparing, nextTurn()]));
+  ready.catch(() => undefined);
+  return { state, stored: ready };
 }
 
 /** Gives the model what was posted meanwhile. Nothing waits in the usual case, and then nothing is waited for. */
