@@ -6,6 +6,7 @@ import { type Database, openDatabase } from "#shared/database/database.ts";
 import { migrate } from "#shared/database/migrate.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
+import { windowOf } from "#shared/nats/ledger/consumer.ts";
 import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { silentLog } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
@@ -13,7 +14,7 @@ import { testDatabase } from "#shared/testing/postgres.ts";
 import { type LedgerPlace, perSecond } from "./ledger-throughput.ts";
 import { type Row, row, timed } from "./row.ts";
 
-const BATCH = 64;
+const BATCH = windowOf("projector");
 const SINGLES_MAX = 3_000;
 
 export async function projectionRows(
