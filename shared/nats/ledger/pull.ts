@@ -82,6 +82,11 @@ export class Pull {
     return this.#arrivals.flatMap((arrival) => (arrival.type === "message" ? [arrival.message] : []));
   }
 
+  /** How many times `take` need not wait. */
+  get ready(): number {
+    return this.#arrivals.length;
+  }
+
   /** Messages that were asked for and not yet taken, wherever they are on their way. */
   get due(): number {
     return this.#asked + this.#arrivals.length;

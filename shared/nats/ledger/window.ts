@@ -96,7 +96,7 @@ async function gather({ pull, size, delivery }: Window, hand: Hand): Promise<boo
   if (pending < size && !(await waited(gatherMs, stopping))) return true;
   const soon = AbortSignal.any([stopping, AbortSignal.timeout(ARRIVE_MS)]);
   const wanted = Math.min(size, pending + 1);
-  while (pull.arrived.length > 0 || (hand.held.size < wanted && pull.due > 0)) {
+  while (pull.ready > 0 || (hand.held.size < wanted && pull.due > 0)) {
     const arrival = await pull.take(soon);
     if (arrival === undefined) return true;
     if (!isTaken(arrival, hand)) return false;
@@ -121,7 +121,7 @@ async function settle({ context, delivery, pull, size }: Window, hand: Hand): Pr
   const giveWayMs = randomInt(SETTLE_MS.min, SETTLE_MS.max);
   for (;;) {
     const { num_ack_pending, num_waiting, delivered } = await ask(context, delivery.consumer);
-    for (let count = pull.arrived.length; count > 0; count--) {
+    for (let count = pull.ready; count > 0; count--) {
       const arrival = await pull.take(delivery.stopping);
       if (arrival === undefined || !isTaken(arrival, hand)) return false;
     }
