@@ -1,4 +1,6 @@
-// What the probe of the network adds to the start of a sandbox: from "it joined" to "it may run commands".
+// What the probe of the network adds to the start of a sandbox: from "it joined" to "it may run commands". The probe is a
+// process of its own, which can be killed whatever a hostile guest lets it read or reach; so the start of its program is
+// part of the price, and the aim is for what comes on top of that: the link, the attempts and the two appends.
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -22,8 +24,9 @@ export async function networkProbeBench(): Promise<Row[]> {
       await session.close();
       bare.push(await timed(() => run(join(PISTISD_FOLDER, "pistisd"), ["--version"])));
     }
-    const measured = { value: median(added), baseline: median(bare) };
-    return [row("network probe of a local sandbox (baseline: its program starts)", "ms", measured, { atMost: 30 })];
+    const start = median(bare);
+    const name = "network probe of a local sandbox, beyond the start of its program (baseline)";
+    return [row(name, "ms", { value: median(added) - start, baseline: start }, { atMost: 30 })];
   } finally {
     await install.close();
   }
