@@ -10,7 +10,7 @@ import { type HostileSandbox, openHostileSandboxes } from "../escape/hostile-san
 import { median, type Row, row, timed } from "./row.ts";
 import { run } from "./sandbox-link.ts";
 
-const ROUNDS = 7;
+const ROUNDS = 5;
 const CPU_CORES = 0.5;
 const SPIN = "while (time < $end) { 1 for 1 .. 1000 }";
 /** At the start of a second the one before it may not be over yet. */
