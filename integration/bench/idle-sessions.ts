@@ -28,6 +28,8 @@ export async function idleSessionsBench(): Promise<Row[]> {
   });
   try {
     await install.startAll();
+    // Every turn asks for a sandbox, which would come, join and be probed while the brain is measured.
+    await install.kill("scheduler");
     const inspector = await openInspector(port);
     // Code that is compiled and buffers that grow with the first sessions are no session's memory.
     await workOnce(install, WARM_UP);
@@ -59,7 +61,7 @@ function rowsOf(before: Cost, after: Cost): Row[] {
   ];
 }
 
-/** Each has a turn without a command, so that it needs no sandbox. */
+/** Each has a turn without a command, which ends without a sandbox. */
 async function workOnce(install: ServiceProcesses, count: number): Promise<void> {
   let left = count;
   const worker = async () => {
