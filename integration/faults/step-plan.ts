@@ -33,8 +33,8 @@ export const ARMED_BRAINS = ["brain-1", "brain-2"] as const;
 export const FREE_BRAIN = "brain-3";
 export const BRAINS = [...ARMED_BRAINS, FREE_BRAIN] as const;
 
-/** Every service that reacts to the ledger does so through the same feed. */
-const FEEDS = [...ARMED_BRAINS, "scheduler", "publisher", "projector"] as const;
+/** They react to the ledger through the same feed. */
+const FEEDS = [...ARMED_BRAINS, "scheduler", "publisher"] as const;
 
 export function openStepPlan(random: Random): StepPlan {
   const waiting = new Map<ServiceName, StepName[]>();
@@ -82,6 +82,7 @@ function serviceOf(name: StepName, index: number): ServiceName | undefined {
   if (service === "pistisd") return undefined;
   if (service === "brain") return ARMED_BRAINS[index % ARMED_BRAINS.length];
   if (service === "provider") return "provider-local";
+  if (name === "feed.window.handled") return "projector";
   if (service === "feed") return FEEDS[index % FEEDS.length];
   if (service === "relay" || service === "scheduler" || service === "projector") return service;
   if (service === "publisher" || service === "gateway") return service;

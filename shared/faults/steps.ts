@@ -39,6 +39,7 @@ export const STEPS = {
   "brain.session.ended": "SessionEnded is stored; its message is not acknowledged",
 
   "feed.batch.handled": "A service has handled a batch of the ledger; none of it is acknowledged",
+  "feed.window.handled": "The projector has handled all that its consumer let out; none of it is acknowledged",
 
   "gateway.request.deciding": "A request has come; nothing is stored",
   "gateway.request.stored": "The request's events are stored; the client has no answer",

@@ -46,7 +46,7 @@ export async function workInWindow(context: FeedContext, delivery: ShardDelivery
     while (await gather(window, hand)) {
       if (hand.held.size === 0) continue;
       if (!(await workOff(window, hand))) return;
-      step("feed.batch.handled");
+      step("feed.window.handled");
       for (const message of inOrder(hand)) say(context, message, "+ACK");
       tally.acknowledged = Math.max(tally.acknowledged, ...hand.held.keys());
       hand.held.clear();
