@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { WebSocketServer } from "ws";
 import { z } from "zod";
 import { FRAME_BYTES_MAX, SUBPROTOCOL } from "#schemas/wire/frame.ts";
 import { BOOT_ID_HEADER, CloseCode, EGRESS_PROTOCOL, joinTokenRegistration } from "#schemas/wire/relay-http.ts";
@@ -22,7 +23,6 @@ import {
 } from "../legs/rooms.ts";
 import type { RelayLimits } from "../limits.ts";
 import type { Passes } from "../passes/passes.ts";
-import { acceptWebSocket, isHandshake, type WebSocketEnd } from "../web-socket/web-socket.ts";
 import { bearerOf, keyCheck, perMinute } from "./access.ts";
 import { answer, HttpError, httpErrorOf, notFound, readJson, refuseUpgrade, tooMany, unauthorized } from "./answers.ts";
 
@@ -42,6 +42,7 @@ type Desk = RelayParts & {
   mayFail: (source: string) => boolean;
   mayConnect: (sandboxId: string) => boolean;
   mayEgress: (sandboxId: string) => boolean;
+  sockets: WebSocketServer;
 };
 
 type Exchange = { request: IncomingMessage; response: ServerResponse; id: string };
@@ -76,12 +77,23 @@ export type Endpoints = Readonly<{
 
 /** What answers on the TCP port (`everything`) or on the Unix socket (`sandboxes-only`). */
 export function openEndpoints(parts: RelayParts, offer: "everything" | "sandboxes-only"): Endpoints {
+  const sockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: FRAME_BYTES_MAX,
+    maxFragments: 64,
+    maxBufferedChunks: 4_096,
+    perMessageDeflate: false,
+    autoPong: false,
+    handleProtocols: () => SUBPROTOCOL,
+  });
   const desk: Desk = {
     ...parts,
     isAdmin: keyCheck(parts.adminKey),
     mayFail: perMinute(parts.limits.badKeysPerMinuteMax, parts.now),
     mayConnect: perMinute(parts.limits.connectsPerMinuteMax, parts.now),
     mayEgress: perMinute(parts.limits.egressPerMinuteMax, parts.now),
+    sockets,
   };
   const offered = routes.filter((route) => offer === "everything" || route.by !== "admin");
   return {
@@ -230,9 +242,12 @@ function connect(desk: Desk, { request, socket, head }: Upgrade): void {
   if (!desk.mayConnect(sandbox.sandboxId)) throw tooMany();
   const { sandboxId, reportedBootId } = sandbox;
   const { generation } = sandbox.pass;
-  const ws = accept(desk, { request, socket, head });
-  enterSandbox(desk.rooms, { ws, socket, sandboxId, generation, bootId: bootId.data });
-  if (reportedBootId !== bootId.data) desk.reports.tell({ kind: "joined", sandboxId, generation, bootId: bootId.data });
+  desk.sockets.handleUpgrade(request, socket, head, (ws) => {
+    enterSandbox(desk.rooms, { ws, socket, sandboxId, generation, bootId: bootId.data });
+    if (reportedBootId !== bootId.data) {
+      desk.reports.tell({ kind: "joined", sandboxId, generation, bootId: bootId.data });
+    }
+  });
 }
 
 function egress(desk: Desk, { request, socket, head }: Upgrade): void {
@@ -249,17 +264,9 @@ function attach(desk: Desk, { request, socket, head, id }: Upgrade): void {
   if (!hasRoomForPeer(desk.rooms, id)) {
     throw new HttpError(429, { code: "too_many_peers", message: `${id} has too many server-side peers` });
   }
-  const ws = accept(desk, { request, socket, head });
-  enterPeer(desk.rooms, { ws, socket, sandboxId: id, generation: sandbox.generation });
-}
-
-function accept({ limits }: Desk, upgrade: Omit<Upgrade, "id">): WebSocketEnd {
-  if (!isHandshake(upgrade.request) || !upgrade.socket.writable) {
-    throw new HttpError(400, { code: "bad_request", message: "This is no WebSocket handshake" });
-  }
-  const { closeMs, legBufferBytesMax } = limits;
-  const bounds = { messageBytesMax: FRAME_BYTES_MAX, closeMs, unansweredBytesMax: legBufferBytesMax };
-  return acceptWebSocket(upgrade, SUBPROTOCOL, bounds);
+  desk.sockets.handleUpgrade(request, socket, head, (ws) =>
+    enterPeer(desk.rooms, { ws, socket, sandboxId: id, generation: sandbox.generation }),
+  );
 }
 
 function unknownSandbox(id: string): HttpError {

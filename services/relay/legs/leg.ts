@@ -1,13 +1,13 @@
 // One WebSocket of the relay, and the back-pressure between two of them. A leg whose peer does not take
 // what is sent stops the reading of whoever sends, so that the relay holds a bounded amount per leg.
 import type { Duplex } from "node:stream";
+import type { WebSocket } from "ws";
 import type { CloseCode } from "#schemas/wire/relay-http.ts";
 import type { RelayLimits } from "../limits.ts";
-import type { WebSocketEnd } from "../web-socket/web-socket.ts";
 import { countFrame, newTurns, type Turns, takeTurns } from "./turns.ts";
 
 export type Leg = {
-  readonly ws: WebSocketEnd;
+  readonly ws: WebSocket;
   readonly socket: Duplex;
   readonly limits: RelayLimits;
   /** Set by any frame, ping or pong since the last time the relay looked. */
@@ -25,7 +25,7 @@ export type Leg = {
   readonly turns: Turns;
 };
 
-export function openLeg(ws: WebSocketEnd, socket: Duplex, limits: RelayLimits): Leg {
+export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg {
   const leg: Leg = {
     ws,
     socket,
@@ -41,7 +41,10 @@ export function openLeg(ws: WebSocketEnd, socket: Duplex, limits: RelayLimits): 
   };
   takeTurns(leg);
   socket.on("drain", () => unblock(leg));
-  ws.on("alive", () => isTimely(leg));
+  ws.on("ping", (payload) => {
+    if (isTimely(leg)) answerPing(leg, payload);
+  });
+  ws.on("pong", () => isTimely(leg));
   ws.on("close", () => release(leg));
   return leg;
 }
@@ -56,7 +59,7 @@ function hear(leg: Leg): void {
  * nothing of what waited on it is passed on. That is how it looks after the relay itself, or the network, stood still.
  */
 export function isTimely(leg: Leg): boolean {
-  if (!leg.ws.isOpen) return false;
+  if (leg.ws.readyState !== leg.ws.OPEN) return false;
   countFrame(leg);
   const { pingMs, silentPingsMax } = leg.limits;
   if (performance.now() - leg.heardAtMs > pingMs * (silentPingsMax + 1)) {
@@ -67,19 +70,15 @@ export function isTimely(leg: Leg): boolean {
   return true;
 }
 
-/** Sends a frame of `from` to `to`, in the pieces in which it came. It is not copied, so it must not be used again. */
-export function passOn(from: Leg, to: Leg, pieces: readonly Uint8Array[]): void {
-  sendPieces(to, pieces);
+/** Not of one that has more to take already than it may: it could have the relay pile up answers without end. */
+function answerPing({ ws, socket, limits }: Leg, payload: Buffer): void {
+  if (ws.readyState === ws.OPEN && socket.writableLength <= limits.legBufferBytesMax) ws.pong(payload);
+}
+
+/** Sends a frame of `from` to `to`. The frame is not copied, so the caller must not use it again. */
+export function passOn(from: Leg, to: Leg, frame: Uint8Array): void {
+  send(to, frame);
   if (isFull(to)) block(from, to);
-}
-
-export function send(leg: Leg, frame: Uint8Array): void {
-  sendPieces(leg, [frame]);
-}
-
-function sendPieces(leg: Leg, pieces: readonly Uint8Array[]): void {
-  leg.unsentFrames = leg.socket.writableLength === 0 ? 1 : leg.unsentFrames + 1;
-  leg.ws.send(pieces);
 }
 
 /** A frame takes memory beyond its bytes, and of the smallest ones over a million would fit by these alone. */
@@ -88,6 +87,17 @@ function isFull({ socket, unsentFrames, limits }: Leg): boolean {
   // Below its mark a socket announces no drain, and holds few frames.
   if (bytes <= socket.writableHighWaterMark) return false;
   return bytes + unsentFrames * limits.frameBytesKept > limits.legBufferBytesMax;
+}
+
+/** Frames that are sent in one go, as those that came in one read, leave in one write. */
+export function send(leg: Leg, frame: Uint8Array): void {
+  if (leg.ws.readyState !== leg.ws.OPEN) return;
+  if (leg.socket.writableCorked === 0) {
+    leg.socket.cork();
+    process.nextTick(() => leg.socket.uncork());
+  }
+  leg.unsentFrames = leg.socket.writableLength === 0 ? 1 : leg.unsentFrames + 1;
+  leg.ws.send(frame, { binary: true });
 }
 
 function block(from: Leg, full: Leg): void {
@@ -123,10 +133,13 @@ export function cut(leg: Leg): void {
   release(leg);
 }
 
-/** Says why and ends the leg. */
+/** Says why and ends the leg; a peer that does not answer is cut after `closeMs`. */
 export function closeLeg(leg: Leg, code: (typeof CloseCode)[keyof typeof CloseCode] | 1001, reason: string): void {
   release(leg);
-  leg.ws.close(code, reason);
+  leg.ws.resume();
+  if (leg.ws.readyState === leg.ws.OPEN) leg.ws.close(code, reason);
+  const timer = setTimeout(() => leg.ws.terminate(), leg.limits.closeMs);
+  leg.ws.once("close", () => clearTimeout(timer));
 }
 
 /** Pings a leg; one that showed no sign of life over `silentPingsMax` pings is cut. Legs that are not read are spared. */
@@ -135,5 +148,5 @@ export function checkLife(leg: Leg): void {
   leg.silentPings = leg.heard ? 0 : leg.silentPings + 1;
   leg.heard = false;
   if (leg.silentPings >= leg.limits.silentPingsMax) cut(leg);
-  else leg.ws.ping();
+  else if (leg.ws.readyState === leg.ws.OPEN) leg.ws.ping();
 }

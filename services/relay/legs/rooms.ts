@@ -3,12 +3,11 @@
 //
 // Legs are compared by identity: whatever an older leg of a sandbox still does changes nothing.
 import type { Duplex } from "node:stream";
+import type { RawData, WebSocket } from "ws";
 import { FRAME_HEADER_BYTES, Kind, writeFrame } from "#schemas/wire/frame.ts";
 import { CloseCode, type SandboxStatus } from "#schemas/wire/relay-http.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { RelayLimits } from "../limits.ts";
-import type { Message } from "../web-socket/reader.ts";
-import type { WebSocketEnd } from "../web-socket/web-socket.ts";
 import { checkLife, closeLeg, isTimely, type Leg, openLeg, passOn, send } from "./leg.ts";
 
 type SandboxLeg = { leg: Leg; bootId: string; generation: number; lateFrames: number };
@@ -47,7 +46,7 @@ export function hasRoomForPeer(rooms: Rooms, sandboxId: string): boolean {
   return (rooms.rooms.get(sandboxId)?.peers.size ?? 0) < rooms.limits.serverLegsMax;
 }
 
-type Arrival = Readonly<{ ws: WebSocketEnd; socket: Duplex; sandboxId: string; generation: number }>;
+type Arrival = Readonly<{ ws: WebSocket; socket: Duplex; sandboxId: string; generation: number }>;
 
 /** The sandbox's leg arrives; an older one of the same sandbox has to go. */
 export function enterSandbox(rooms: Rooms, arrival: Arrival & { bootId: string }): void {
@@ -56,7 +55,7 @@ export function enterSandbox(rooms: Rooms, arrival: Arrival & { bootId: string }
   const leg = keepLeg(rooms, arrival);
   const sandbox: SandboxLeg = { leg, bootId: arrival.bootId, generation: arrival.generation, lateFrames: 0 };
   room.sandbox = sandbox;
-  leg.ws.on("message", (message) => fromSandbox(rooms, room, sandbox, frameOf(message)));
+  leg.ws.on("message", (data, isBinary) => fromSandbox(rooms, room, sandbox, frameOf(data, isBinary)));
   leg.ws.on("close", () => leaveSandbox(rooms, room, sandbox));
   for (const channel of room.peers.keys()) send(leg, writeFrame(Kind.open, channel, NOTHING));
   tellStatus(rooms, room);
@@ -69,7 +68,7 @@ export function enterPeer(rooms: Rooms, arrival: Arrival): void {
   const leg = keepLeg(rooms, arrival);
   const channel = freeChannel(room);
   room.peers.set(channel, leg);
-  leg.ws.on("message", (message) => fromPeer(room, channel, leg, frameOf(message)));
+  leg.ws.on("message", (data, isBinary) => fromPeer(room, channel, leg, frameOf(data, isBinary)));
   leg.ws.on("close", () => leavePeer(rooms, room, channel));
   send(leg, statusFrame(rooms, room));
   if (room.sandbox !== undefined) send(room.sandbox.leg, writeFrame(Kind.open, channel, NOTHING));
@@ -116,7 +115,7 @@ function keepLeg(rooms: Rooms, { ws, socket, sandboxId }: Arrival): Leg {
   const leg = openLeg(ws, socket, rooms.limits);
   rooms.legs.add(leg);
   ws.on("close", () => rooms.legs.delete(leg));
-  ws.on("breach", ({ message }) => rooms.log.warn({ sandboxId, reason: message }, "A connection broke the protocol"));
+  ws.on("error", (error) => rooms.log.warn({ sandboxId, reason: error.message }, "A connection broke the protocol"));
   return leg;
 }
 
@@ -157,33 +156,27 @@ function statusFrame(rooms: Rooms, room: Room): Uint8Array {
   return writeFrame(Kind.status, 0, Buffer.from(JSON.stringify(status)));
 }
 
-/** A frame's header is whole in `head`, which is the first of its pieces. */
-type PassingFrame = Readonly<{ head: Buffer; pieces: readonly Buffer[] }>;
-
 /** A well-formed frame that an endpoint may send, else undefined. Its payload is not looked at. */
-function frameOf({ pieces, isBinary }: Message): PassingFrame | undefined {
-  const [first] = pieces;
-  const head = first !== undefined && first.byteLength >= FRAME_HEADER_BYTES ? first : Buffer.concat(pieces);
-  if (!isBinary || head.byteLength < FRAME_HEADER_BYTES) return undefined;
-  const kind = head[0];
-  if (kind !== Kind.message && kind !== Kind.data && kind !== Kind.credit) return undefined;
-  return { head, pieces: head === first ? pieces : [head] };
+function frameOf(data: RawData, isBinary: boolean): Buffer | undefined {
+  if (!isBinary || !Buffer.isBuffer(data) || data.byteLength < FRAME_HEADER_BYTES) return undefined;
+  const kind = data[0];
+  return kind === Kind.message || kind === Kind.data || kind === Kind.credit ? data : undefined;
 }
 
-function fromSandbox(rooms: Rooms, room: Room, sandbox: SandboxLeg, frame: PassingFrame | undefined): void {
+function fromSandbox(rooms: Rooms, room: Room, sandbox: SandboxLeg, frame: Buffer | undefined): void {
   if (room.sandbox !== sandbox || !isTimely(sandbox.leg)) return;
   if (frame === undefined) {
     breach(rooms, room, sandbox, "a frame of a kind that a sandbox cannot send");
     return;
   }
-  const channel = frame.head.readUInt32BE(CHANNEL_OFFSET);
+  const channel = frame.readUInt32BE(CHANNEL_OFFSET);
   const peer = room.peers.get(channel);
   if (peer === undefined) {
     lateFrame(rooms, room, sandbox, channel);
     return;
   }
-  frame.head.writeUInt32BE(0, CHANNEL_OFFSET);
-  passOn(sandbox.leg, peer, frame.pieces);
+  frame.writeUInt32BE(0, CHANNEL_OFFSET);
+  passOn(sandbox.leg, peer, frame);
 }
 
 /** The sandbox cannot know yet that a channel was closed, so a number of frames to it are dropped. */
@@ -200,13 +193,13 @@ function breach(rooms: Rooms, room: Room, sandbox: SandboxLeg, what: string): vo
   leaveSandbox(rooms, room, sandbox);
 }
 
-function fromPeer(room: Room, channel: number, leg: Leg, frame: PassingFrame | undefined): void {
+function fromPeer(room: Room, channel: number, leg: Leg, frame: Buffer | undefined): void {
   if (!isTimely(leg)) return;
-  if (frame === undefined || frame.head.readUInt32BE(CHANNEL_OFFSET) !== 0) {
+  if (frame === undefined || frame.readUInt32BE(CHANNEL_OFFSET) !== 0) {
     closeLeg(leg, CloseCode.protocol, "Sent a frame that a server-side peer cannot send");
     return;
   }
   if (room.sandbox === undefined) return;
-  frame.head.writeUInt32BE(channel, CHANNEL_OFFSET);
-  passOn(leg, room.sandbox.leg, frame.pieces);
+  frame.writeUInt32BE(channel, CHANNEL_OFFSET);
+  passOn(leg, room.sandbox.leg, frame);
 }

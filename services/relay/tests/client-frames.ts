@@ -1,4 +1,5 @@
 // Frames as a client sends them, also those that no honest one would.
+export const Opcode = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 const MASK = Buffer.from([0x5a, 0x01, 0xfe, 0x80]);
 
 export type FrameShape = Readonly<{
