@@ -1,5 +1,5 @@
 // `npm run test:all`: every test, in two lanes beside each other, because most of them wait for a process, a server or a
-// container most of the time. What needs Docker's engine shares one lane: some of these tests kill it.
+// container most of the time.
 // `npm run test:all -- FILE...` runs only these, one after another.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,19 +10,22 @@ const ROOT = join(import.meta.dirname, "..");
 /** The tests start hundreds of processes of this repository's code: each finds it compiled. */
 const COMPILED = join(ROOT, "node_modules", ".cache", "compiled");
 const TESTS = "{schemas,shared,services,integration}/**/*.test.ts";
-const ON_THE_ENGINE = [
+/** What needs Docker's engine, in one lane since some of it kills the engine; and as much more as evens the lanes out. */
+const ENGINE_LANE = [
   /^services\/(providers\/docker|docker-proxy|docker-firewall)\//,
   /^integration\/(canaries|compose|escape|images)\//,
   /docker[^/]*\.int\.test\.ts$/,
+  /^integration\/(warm-pool|away|processes)\.int\.test\.ts$/,
+  /^services\/cli\//,
 ];
 
 async function runTests(chosen: readonly string[]): Promise<number> {
   if (chosen.length > 0) return mocha(chosen);
   const files = globSync(TESTS, { cwd: ROOT }).sort();
-  const isOnTheEngine = (file: string) => ON_THE_ENGINE.some((pattern) => pattern.test(file));
+  const isOfEngineLane = (file: string) => ENGINE_LANE.some((pattern) => pattern.test(file));
   const lanes = {
-    engine: files.filter(isOnTheEngine),
-    others: files.filter((file) => !isOnTheEngine(file)),
+    engine: files.filter(isOfEngineLane),
+    others: files.filter((file) => !isOfEngineLane(file)),
   };
   return Math.max(...(await Promise.all(Object.entries(lanes).map(([lane, own]) => mocha(own, lane)))));
 }
