@@ -109,7 +109,7 @@ const MUTATIONS: readonly Mutation[] = [
   {
     invariant: "I8",
     file: `${SCHEDULER}/decide.ts`,
-    from: 'return need === "unreachable" ? [requested("inspect", state, sandbox, taskId)] : [];',
+    from: 'return need === "absent" || need === "stopped" ? [] : [requested("inspect", state, sandbox, taskId)];',
     to: 'return [requested("create", state, { ...sandbox, generation: sandbox.generation + 1 }, taskId)];',
     tests: `${SCHEDULER}/decide.test.ts`,
     named: "I8",
