@@ -1,5 +1,6 @@
 import { AckPolicy, type ConsumerConfig, DeliverPolicy, nanos } from "nats";
 import { ledgerShardSubject } from "#schemas/ledger/subjects.ts";
+import { ledgerConsumer, type Reactor } from "../permissions.ts";
 
 /** How long a replica that died keeps its shards from the others. A living one renews well before. */
 export const ACK_WAIT_MS = 3_000;
@@ -19,11 +20,11 @@ export function windowOf(service: string): number {
  * see to the order themselves.
  */
 export function ledgerConsumerConfig(
-  service: string,
+  service: Reactor,
   shard: number,
 ): Partial<ConsumerConfig> & { durable_name: string; max_ack_pending: number } {
   return {
-    durable_name: `${service}-${shard}`,
+    durable_name: ledgerConsumer(service, shard),
     filter_subject: ledgerShardSubject(shard),
     deliver_policy: DeliverPolicy.All,
     ack_policy: AckPolicy.Explicit,
