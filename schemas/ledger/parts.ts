@@ -17,6 +17,14 @@ export const failure = z.strictObject({
   next: z.string().max(2_000).optional().describe("What the reader should do next"),
 });
 
+/** Which of two reports is the newer one: the queue may hand them out in any order. */
+export const reportPlace = z
+  .strictObject({
+    sequence: count.describe("Its sequence in the stream of reports; starts anew when the stream is made anew"),
+    storedAt: z.iso.datetime().describe("When the stream stored it, by the clock of NATS"),
+  })
+  .describe("The place of the report that says so, among all reports");
+
 export const usage = z.strictObject({
   inputTokens: count.describe("Tokens read, cached ones included"),
   outputTokens: count,
@@ -34,4 +42,5 @@ export const repositorySource = z.strictObject({
 });
 
 export type RepositorySource = z.output<typeof repositorySource>;
+export type ReportPlace = z.output<typeof reportPlace>;
 export type Usage = z.output<typeof usage>;

@@ -9,13 +9,17 @@ import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { writeDataFrame } from "#schemas/wire/frame.ts";
 import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
 import { silentLog } from "#shared/service/log.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { startSandboxServer } from "#shared/testing/sandbox-peer.ts";
 import { type ScriptedSandbox, scriptedSandbox } from "#shared/testing/scripted-sandbox.ts";
 import { type Gateway, openWorld, TOKEN, type World } from "./testing/world.ts";
 
 const adminKey = "relay-admin-key";
 const sandboxId = "sbx_1";
-const joined: PistisEvent = { type: "SandboxJoined", data: { sandboxId, generation: 1, bootId: "boot1" } };
+const joined: PistisEvent = {
+  type: "SandboxJoined",
+  data: { sandboxId, generation: 1, bootId: "boot1", report: reportPlace(1) },
+};
 
 describe("files out of a sandbox", () => {
   let world: World;

@@ -10,6 +10,7 @@ import { type MemoryLedger, memoryLedger } from "#shared/ledger/memory.ts";
 import { silentLog } from "#shared/service/log.ts";
 import type { RunningService } from "#shared/service/service.ts";
 import { appendMany, causeOf, lastOf, versionOf } from "#shared/testing/messages.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { startPublisher } from "./publisher.ts";
 import { type FolderSandbox, folderSandbox, lost } from "./testing/folder-link.ts";
 import { commit, newRepository, tempFolder } from "./testing/repositories.ts";
@@ -71,7 +72,10 @@ describe("the publisher", () => {
     type: "SessionCreated",
     data: { title: "", model: "script", provider: "local", repository: { url } },
   });
-  const joined = (bootId: string): PistisEvent => ({ type: "SandboxJoined", data: { ...about, bootId } });
+  const joined = (bootId: string): PistisEvent => ({
+    type: "SandboxJoined",
+    data: { ...about, bootId, report: reportPlace(1) },
+  });
 
   const probed = (passed = true): PistisEvent => {
     const findings = [{ target: "a host", expected: "closed" as const, outcome: "answered" as const, ok: passed }];

@@ -23,7 +23,7 @@ export type Reporting = Readonly<{
 
 /** Makes a fact of a report that fits what was asked; any other is logged and dropped. */
 export async function recordReport({ sessions, network, pool, log }: Reporting, received: ReceivedReport) {
-  const { report, reporter, redelivered } = received;
+  const { report, reporter, redelivered, place } = received;
   const session = await ownerOf(sessions, report.sandboxId);
   pool.hearOf(report.sandboxId);
   step("scheduler.report.reading");
@@ -35,6 +35,7 @@ export async function recordReport({ sessions, network, pool, log }: Reporting, 
       network,
       reporter,
       redelivered,
+      place,
       report,
     });
     step("scheduler.report.stored");

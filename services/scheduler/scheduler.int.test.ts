@@ -76,6 +76,24 @@ describe("the scheduler", () => {
     expect((await world.typesOf(session)).filter((type) => type === "SandboxJoined")).to.have.length(2);
   });
 
+  it("names the newest start of pistisd, also when another scheduler died with the report of an earlier one", async () => {
+    const session = await world.openSession();
+    await world.need(session, "absent");
+    await world.tasks.of(session, "create");
+    await scheduler.close();
+    await world.fromRelay.send(newId("event"), joined(session, "boot-a"));
+    const inHand = await world.takeReport();
+    scheduler = await world.start();
+    await world.fromRelay.send(newId("event"), joined(session, "boot-b"));
+    await world.untilEvent(session, "SandboxJoined");
+    await inHand.giveBack();
+    await world.fence(session);
+    expect(await world.bootsOf(session))
+      .to.have.length(2)
+      .and.to.include("boot-b")
+      .and.not.to.include("boot-a");
+  });
+
   it("C4: asks the provider about a sandbox that cannot be reached, and restarts it when it stopped", async () => {
     const session = await world.sandboxUp();
     await world.need(session, "unreachable");

@@ -1,6 +1,6 @@
 // Work queues over JetStream: one durable consumer per kind of worker, one item in hand at a time.
 // The only place that decides between done, again and parked.
-import { type Consumer, headers, type JetStreamClient, type JsMsg, type NatsConnection } from "nats";
+import { type Consumer, headers, type JetStreamClient, type JsMsg, millis, type NatsConnection } from "nats";
 import type { z } from "zod";
 import {
   PROBES_STREAM,
@@ -47,6 +47,7 @@ export function openReportReceiver(options: { nats: NatsConnection; log: Log }):
   const reports = receiver(options, queue, (message) => ({
     reporter: message.subject.slice(reportSubject("").length),
     redelivered: message.redelivered,
+    place: { sequence: message.seq, storedAt: new Date(millis(message.info.timestampNanos)).toISOString() },
     report: report.parse(message.json()),
   }));
   return {

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { type SessionDetail, sessionDetail } from "#schemas/api/session.ts";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { evolveOverview } from "./overview.ts";
 
 const at = "2030-01-01T00:00:00.000Z";
@@ -116,7 +117,7 @@ describe("a session's overview", () => {
       data: { ...sandbox, provider: "local", taskId: "tsk_1", network: { mode: "none" } },
     };
     const made: PistisEvent = { type: "SandboxCreated", data: { ...sandbox, durationMs: 5 } };
-    const joined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "b" } };
+    const joined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "b", report: reportPlace(1) } };
     const stopped: PistisEvent = { type: "SandboxStopped", data: { ...sandbox, reason: "exited" } };
     expect(given(created, asked, made).sandbox.state).to.equal("starting");
     expect(given(created, asked, made, joined).sandbox).to.deep.equal({ state: "running", ...sandbox });
@@ -124,7 +125,7 @@ describe("a session's overview", () => {
   });
 
   it("C117: says that a sandbox's network is open, until a probe of it passed", () => {
-    const joined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "b" } };
+    const joined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "b", report: reportPlace(1) } };
     const probed = (passed: boolean): PistisEvent => {
       const findings = [{ target: "a host", expected: "closed" as const, outcome: "answered" as const, ok: passed }];
       return { type: "EgressProbed", data: { ...sandbox, passed, findings, durationMs: 5 } };

@@ -1,9 +1,16 @@
 // Work that takes time, at least once each, one at a time per worker. EDGE account.
 
+import type { ReportPlace } from "#schemas/ledger/parts.ts";
 import type { Report } from "#schemas/provider/task.ts";
 
 /** The reporter is the subject that the server let the report through on, so it cannot be made up. */
-export type ReceivedReport = Readonly<{ reporter: string; redelivered: boolean; report: Report }>;
+export type ReceivedReport = Readonly<{
+  reporter: string;
+  /** Its first delivery was not acknowledged, so it may be older than what was received before it. */
+  redelivered: boolean;
+  place: ReportPlace;
+  report: Report;
+}>;
 
 export interface WorkQueueSender<Item> {
   /** Resolves when stored. The same `id` again within two minutes is stored once. */

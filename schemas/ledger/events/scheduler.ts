@@ -4,8 +4,9 @@ import { egressRequest, egressUntold } from "#schemas/network/egress-request.ts"
 import { sandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { sandboxSpec } from "#schemas/provider/task.ts";
 import { type EventsOf, entriesOf } from "../entry.ts";
-import { count, failure, id } from "../parts.ts";
+import { count, failure, id, reportPlace } from "../parts.ts";
 import { liftSandboxCreateRequestedV1 } from "../versions/sandbox-create-requested.v1.ts";
+import { liftSandboxJoinedV1 } from "../versions/sandbox-joined.v1.ts";
 
 const entry = entriesOf("scheduler");
 
@@ -29,10 +30,18 @@ export const schedulerEvents = {
   SandboxDeleteRequested: entry("A provider was asked to delete a sandbox for good", z.strictObject(asked)),
   SandboxCreated: entry("The provider made the sandbox", z.strictObject({ ...sandbox, durationMs: count })),
   SandboxRestarted: entry("The provider started the sandbox again", z.strictObject({ ...sandbox, durationMs: count })),
-  SandboxJoined: entry(
-    "pistisd in the sandbox traded its join token for a pass",
-    z.strictObject({ ...sandbox, bootId: z.string().max(100).describe("New at every start of pistisd") }),
-  ),
+  SandboxJoined: {
+    ...entry(
+      "pistisd in the sandbox connected for the first time since it was started",
+      z.strictObject({
+        ...sandbox,
+        bootId: z.string().max(100).describe("New at every start of pistisd"),
+        report: reportPlace,
+      }),
+    ),
+    version: 2,
+    older: { 1: liftSandboxJoinedV1 },
+  },
   SandboxStopped: entry(
     "The sandbox's processes are gone, its disk is kept",
     z.strictObject({ ...sandbox, reason: z.string().max(500) }),

@@ -1,6 +1,7 @@
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import type { BrainEvent, ReplyPart } from "#schemas/ledger/events/brain.ts";
 import { specify } from "#shared/testing/given.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { type BrainCommand, type CallEnd, decide } from "./decide.ts";
 import { evolve, initialState } from "./session.ts";
 
@@ -22,7 +23,7 @@ const needed = (reason: "absent" | "stopped" | "unreachable" | "unprobed"): Brai
 });
 const joined = (generation = 1, bootId = "boot-1"): PistisEvent => ({
   type: "SandboxJoined",
-  data: { sandboxId: "sbx_1", generation, bootId },
+  data: { sandboxId: "sbx_1", generation, bootId, report: reportPlace(1) },
 });
 const probed = (generation = 1, passed = true): PistisEvent => {
   const outcome = passed ? ("unreachable" as const) : ("answered" as const);

@@ -39,7 +39,7 @@ export function evolveSandbox(sandbox: Sandbox, event: SandboxEvent): Sandbox {
       if (event.data.reason === "unprobed") return sandbox;
       return event.data.reason === "unreachable" ? { ...sandbox, unreachable: true } : { status: "asked" };
     case "SandboxJoined":
-      return { status: "up", ...event.data, unreachable: false };
+      return { status: "up", ...startOf(event.data), unreachable: false };
     case "SandboxStopped":
       if (isOutdated(sandbox, event.data)) return sandbox;
       return { status: "stopped", sandboxId: event.data.sandboxId, generation: event.data.generation };
@@ -96,6 +96,10 @@ export function sandboxNotice(lastSeen: LastSeen, joined: { generation: number; 
   }
   if (lastSeen.bootId === joined.bootId) return undefined;
   return "The sandbox was restarted. Files under /workspace are still there; every process, also every background command, is gone.";
+}
+
+function startOf({ sandboxId, generation, bootId }: EventOf<"SandboxJoined">["data"]) {
+  return { sandboxId, generation, bootId };
 }
 
 function isOutdated(sandbox: Sandbox, about: { generation: number }): boolean {

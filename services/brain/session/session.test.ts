@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { entriesOf, HISTORY_ENTRIES_MAX } from "./history.ts";
 import { workplaceOf } from "./questions.ts";
 import { evolve, initialState, type Session } from "./session.ts";
@@ -15,7 +16,7 @@ const opened = (data: object = {}): PistisEvent[] => [
 ];
 const joined = (generation: number, bootId: string): PistisEvent => ({
   type: "SandboxJoined",
-  data: { sandboxId, generation, bootId },
+  data: { sandboxId, generation, bootId, report: reportPlace(1) },
 });
 const call: PistisEvent[] = [
   {

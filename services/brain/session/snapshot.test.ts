@@ -6,6 +6,7 @@ import { type Ledger, NEW_SESSION } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
 import { memorySnapshots, SNAPSHOT_EVERY_MESSAGES } from "#shared/ledger/snapshots.ts";
 import { appendMany, causeOf, versionOf } from "#shared/testing/messages.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { SessionRecord } from "./record.ts";
 import { evolve, initialState, type Session } from "./session.ts";
 import { brainFold, FOLD_VERSION } from "./snapshot.ts";
@@ -61,7 +62,7 @@ const life: PistisEvent[] = [
   { type: "TurnStarted", data: { turnId, epoch: 1, brain: "b", messageIds: ["msg_1"] } },
   { type: "SandboxNeeded", data: { turnId, reason: "absent" } },
   { type: "SandboxFailed", data: { ...sandbox, failure } },
-  { type: "SandboxJoined", data: { ...sandbox, bootId: "boot-1" } },
+  { type: "SandboxJoined", data: { ...sandbox, bootId: "boot-1", report: reportPlace(1) } },
   { type: "EgressProbed", data: { ...sandbox, passed: false, findings: [finding], durationMs: 1 } },
   { type: "SandboxNeeded", data: { turnId, reason: "unprobed" } },
   { type: "EgressProbed", data: { ...sandbox, passed: true, findings: [{ ...finding, ok: true }], durationMs: 1 } },
@@ -90,7 +91,7 @@ const life: PistisEvent[] = [
   posted("msg_4"),
   { type: "TurnEnded", data: { turnId, reason: "limit", failure } },
   { type: "SandboxStopped", data: { ...sandbox, reason: "crash" } },
-  { type: "SandboxJoined", data: { ...sandbox, bootId: "boot-2" } },
+  { type: "SandboxJoined", data: { ...sandbox, bootId: "boot-2", report: reportPlace(2) } },
   { type: "SessionEndRequested", data: {} },
   { type: "SessionEnded", data: {} },
 ];

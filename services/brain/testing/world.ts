@@ -12,6 +12,7 @@ import { memorySnapshots } from "#shared/ledger/snapshots.ts";
 import type { OpenLink } from "#shared/sandbox-link/link.ts";
 import { silentLog } from "#shared/service/log.ts";
 import type { RunningService } from "#shared/service/service.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { startBrain } from "../brain.ts";
 import type { Json } from "../session/history.ts";
 import { attention } from "../session/questions.ts";
@@ -149,7 +150,8 @@ export class World {
     const peer = await SandboxPeer.open(newId("sandbox"));
     this.peers.set(peer.sandboxId, peer);
     const { sandboxId, bootId } = peer;
-    await this.append("scheduler", session, { type: "SandboxJoined", data: { sandboxId, generation, bootId } });
+    const report = reportPlace(1);
+    await this.append("scheduler", session, { type: "SandboxJoined", data: { sandboxId, generation, bootId, report } });
     if (this.#probes) await this.probe(session, peer, generation);
     return peer;
   }

@@ -3,6 +3,7 @@ import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { Retryable } from "#shared/errors/errors.ts";
 import type { Ledger } from "#shared/ledger/ledger.ts";
 import type { OpenLink } from "#shared/sandbox-link/link.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { World } from "../testing/world.ts";
 
 /** A command that says when it runs and ends when the file `go` appears, so that no test has to guess a time. */
@@ -312,7 +313,7 @@ describe("a turn", () => {
     while (greetings() < before + 2) await new Promise(setImmediate);
     await world.append("scheduler", session, {
       type: "SandboxJoined",
-      data: { sandboxId: peer.sandboxId, generation: 1, bootId: "boot-2" },
+      data: { sandboxId: peer.sandboxId, generation: 1, bootId: "boot-2", report: reportPlace(2) },
     });
     expect((await world.first(session, "ToolDone", 1)).data.text).to.contain("again");
     const types = (await world.events(session)).map(({ type }) => type);

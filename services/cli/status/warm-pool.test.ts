@@ -1,10 +1,11 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { stateOf, warmPoolText } from "./warm-pool.ts";
 
 const none = { ready: 0, starting: 0, claimed: 0, deleting: 0, failuresInRow: 0, waitUntil: null };
 const about = { sandboxId: "sbx_pool1", generation: 1 };
-const joined: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "a" } };
+const joined: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "a", report: reportPlace(1) } };
 const probed = (passed: boolean): PistisEvent => ({
   type: "EgressProbed",
   data: { ...about, passed, findings: [], durationMs: 1 },

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import { specify } from "#shared/testing/given.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { decide, type RepositoryCommand } from "./decide.ts";
 import { evolve, initialState } from "./repository.ts";
 
@@ -15,9 +16,12 @@ const created: PistisEvent = {
   type: "SessionCreated",
   data: { title: "", model: "script", provider: "local", repository: { url: "https://example.com/a" } },
 };
-const joined: PistisEvent = { type: "SandboxJoined", data: sandbox };
-const rejoined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "boot2" } };
-const replaced: PistisEvent = { type: "SandboxJoined", data: { sandboxId: "sbx_2", generation: 2, bootId: "boot3" } };
+const joined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, report: reportPlace(1) } };
+const rejoined: PistisEvent = { type: "SandboxJoined", data: { ...sandbox, bootId: "boot2", report: reportPlace(2) } };
+const replaced: PistisEvent = {
+  type: "SandboxJoined",
+  data: { sandboxId: "sbx_2", generation: 2, bootId: "boot3", report: reportPlace(3) },
+};
 const findings = [{ target: "a host", expected: "closed" as const, outcome: "unreachable" as const, ok: true }];
 const probed: PistisEvent = { type: "EgressProbed", data: { ...about, passed: true, findings, durationMs: 1 } };
 const open: PistisEvent = { type: "EgressProbed", data: { ...about, passed: false, findings, durationMs: 1 } };

@@ -3,6 +3,7 @@ import type { PistisEvent } from "#schemas/ledger/event.ts";
 import type { EgressFinding } from "#schemas/network/egress-finding.ts";
 import type { SandboxSpec } from "#schemas/provider/task.ts";
 import { specify } from "#shared/testing/given.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { decide } from "../sandbox/decide.ts";
 import { evolve, initialState } from "../sandbox/sandbox.ts";
 import { handoverOf } from "./member.ts";
@@ -27,7 +28,7 @@ const createRequested: PistisEvent = {
   data: { ...about, provider: "local", taskId: "tsk_1", network },
 };
 const created: PistisEvent = { type: "SandboxCreated", data: { ...about, durationMs: 40 } };
-const joined: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "a" } };
+const joined: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "a", report: reportPlace(1) } };
 const probed = (passed: boolean): PistisEvent => ({
   type: "EgressProbed",
   data: { ...about, passed, findings, durationMs: 9 },
@@ -55,6 +56,13 @@ const claim = (claimedBy: string, changes: object = {}) => ({
   wanted: { ...wanted, ...changes },
   now: NOW + 1_000,
 });
+const received = {
+  type: "RecordReport" as const,
+  taskId: "tsk_9",
+  network,
+  redelivered: false,
+  place: reportPlace(3),
+};
 const retire = { type: "RetirePoolMember" as const, session: member, reason: "r" };
 
 describe("a warm sandbox", () => {
@@ -75,7 +83,7 @@ describe("a warm sandbox", () => {
         .thenRefused("member_not_ready");
     }
     given(added, createRequested, created, joined, probed(false)).when(claim("ses_1")).thenRefused("member_not_ready");
-    const anew: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "b" } };
+    const anew: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "b", report: reportPlace(2) } };
     for (const fact of [stopped, anew]) {
       given(...up, fact)
         .when(claim("ses_1"))
@@ -140,7 +148,7 @@ describe("a warm sandbox", () => {
 
   it("takes no report from the claim on: what happens to it is the session's", () => {
     const report = { kind: "state" as const, ...about, session: member, state: "stopped" as const, reason: "killed" };
-    const record = { type: "RecordReport" as const, session: member, taskId: "tsk_9", network, redelivered: false };
+    const record = { ...received, session: member };
     const command = { ...record, reporter: "provider-local", report };
     given(...up)
       .when(command)
@@ -207,7 +215,7 @@ describe("a session that gets a warm sandbox", () => {
         data: { sandboxId: about.sandboxId, generation: 2, provider: "local", taskId: "tsk_3", network },
       });
     const report = { kind: "state" as const, ...about, session: member, state: "stopped" as const, reason: "killed" };
-    const record = { type: "RecordReport" as const, session: "ses_1", taskId: "tsk_9", network, redelivered: false };
+    const record = { ...received, session: "ses_1" };
     given(...has)
       .when({ ...record, reporter: "provider-local", report })
       .then(stopped);

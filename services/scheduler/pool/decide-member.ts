@@ -62,7 +62,7 @@ function retireMember(state: SessionSandbox, command: CommandOf<"RetirePoolMembe
 function adoptMember(state: SessionSandbox, command: CommandOf<"AdoptPoolMember">): SchedulerEvent[] {
   const { sandbox, ended } = state;
   const { session, handover } = command;
-  const { sandboxId, generation, provider, taskId, network, createdMs, bootId, probe } = handover;
+  const { sandboxId, generation, provider, taskId, network, createdMs, bootId, report, probe } = handover;
   if (sandbox.status !== "absent" && sandbox.sandboxId === sandboxId) return [];
   if (ended || sandbox.status !== "absent" || state.provider !== provider) {
     throw new Refusal("claim_void", `${session} has no use for ${sandboxId}`);
@@ -73,7 +73,7 @@ function adoptMember(state: SessionSandbox, command: CommandOf<"AdoptPoolMember"
     ...(createdMs === undefined
       ? []
       : [{ type: "SandboxCreated" as const, data: { ...about, durationMs: createdMs } }]),
-    { type: "SandboxJoined", data: { ...about, bootId } },
+    { type: "SandboxJoined", data: { ...about, bootId, report } },
     { type: "EgressProbed", data: { ...about, passed: true, ...probe } },
   ];
 }

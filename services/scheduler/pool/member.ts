@@ -2,6 +2,7 @@
 // a reserved session id of its own, and what it is besides that is here.
 import { isDeepStrictEqual } from "node:util";
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
+import type { ReportPlace } from "#schemas/ledger/parts.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { SandboxSpec } from "#schemas/provider/task.ts";
 import type { SessionSandbox } from "../sandbox/sandbox.ts";
@@ -34,6 +35,7 @@ export type Handover = Readonly<{
   network: SandboxNetwork;
   createdMs: number | undefined;
   bootId: string;
+  report: ReportPlace;
   probe: Probe;
 }>;
 
@@ -67,11 +69,12 @@ export function evolveMember(member: PoolMember | undefined, event: PistisEvent)
 }
 
 /** Undefined unless it is up, joined and found closed. Whether it may be handed over is another question. */
-export function handoverOf({ sandbox, pool, network }: SessionSandbox): Handover | undefined {
-  if (sandbox.status !== "joined" || pool?.taskId === undefined || pool.probe === undefined) return undefined;
+export function handoverOf({ sandbox, pool, network, lastJoin }: SessionSandbox): Handover | undefined {
+  if (sandbox.status !== "joined" || lastJoin === undefined) return undefined;
+  if (pool?.taskId === undefined || pool.probe === undefined) return undefined;
   const { sandboxId, generation, bootId } = sandbox;
   const { provider, taskId, createdMs, probe } = pool;
-  return { sandboxId, generation, provider, taskId, network, createdMs, bootId, probe };
+  return { sandboxId, generation, provider, taskId, network, createdMs, bootId, report: lastJoin, probe };
 }
 
 /** Why a member is not what sessions need, in words; undefined when it is. */

@@ -2,6 +2,7 @@ import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import type { SandboxSpec } from "#schemas/provider/task.ts";
 import { EMPTY_POOL } from "#schemas/scheduler/pool.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { evolve, initialState } from "../sandbox/sandbox.ts";
 import { type Listed, planPool, recordAfter, type Situation, YOUNG_MS } from "./plan.ts";
 
@@ -20,7 +21,7 @@ const asked: PistisEvent = {
   type: "SandboxCreateRequested",
   data: { ...about, provider: "local", taskId: "tsk_1", network },
 };
-const joined: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "a" } };
+const joined: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "a", report: reportPlace(1) } };
 const probed = (passed: boolean): PistisEvent => ({
   type: "EgressProbed",
   data: { ...about, passed, findings, durationMs: 9 },
@@ -105,7 +106,7 @@ describe("the plan of the warm pool", () => {
     expect(retiredOf([member("a", [addedAgo(0), asked, joined, probed(false)])])).to.deep.equal([["a", true]]);
     expect(retiredOf([member("a", [addedAgo(0), ...up, stopped])])).to.deep.equal([["a", true]]);
     expect(retiredOf([member("a", [addedAgo(YOUNG_MS), ...up, stopped])])).to.deep.equal([["a", false]]);
-    const anew: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "b" } };
+    const anew: PistisEvent = { type: "SandboxJoined", data: { ...about, bootId: "b", report: reportPlace(2) } };
     expect(retiredOf([member("a", [addedAgo(0), ...up, anew])])).to.deep.equal([["a", false]]);
     expect(retiredOf([{ ...ready("a"), isLost: true }])).to.deep.equal([["a", false]]);
     expect(retiredOf([member("a", [addedAgo(120_001), asked, joined])])).to.deep.equal([["a", true]]);

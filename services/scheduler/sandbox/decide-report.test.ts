@@ -18,6 +18,7 @@ import {
   missing,
   needed,
   opened,
+  placeOfJoin,
   reports,
   restarted,
   restarting,
@@ -76,6 +77,34 @@ describe("a report about a session's sandbox", () => {
       given(...restarting, joined("b"))
         .when(reports.joined("a"))
         .thenNothing();
+    });
+
+    it("keeps to its newest start when the report of an earlier one comes late", () => {
+      given(...creating, joined("b"))
+        .when(reports.joined("a"))
+        .thenRefused("report_outdated");
+      given(...creating, joined("b"))
+        .when(reports.joined("c"))
+        .then(joined("c"));
+      given(...restarting, joined("c"), stopped, needed("stopped"), restartRequested())
+        .when(reports.joined("b"))
+        .thenRefused("report_outdated");
+    });
+
+    it("joins although the stream of reports was made anew, or its clock was set back", () => {
+      const report: Report = { kind: "joined", ...first, bootId: "n" };
+      const { sequence, storedAt } = placeOfJoin("a");
+      for (const place of [
+        { sequence: 1, storedAt: "2026-11-30T12:00:01.000Z" },
+        { sequence: sequence + 1, storedAt: "2026-11-29T12:00:00.000Z" },
+      ]) {
+        given(...up)
+          .when(says("relay", report, { place }))
+          .then({ type: "SandboxJoined", data: { ...first, bootId: "n", report: place } });
+      }
+      given(...up)
+        .when(says("relay", report, { place: { sequence: 1, storedAt } }))
+        .thenRefused("report_outdated");
     });
 
     it("joins late after it was given up", () => {

@@ -1,6 +1,7 @@
 // What a provider or the relay says becomes a fact only when it fits what was asked: the right sandbox, its newest
 // generation, the right reporter, a state in which it can be. Anything else is a Refusal, which is logged and dropped.
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { ReportPlace } from "#schemas/ledger/parts.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { Refusal } from "#shared/errors/errors.ts";
@@ -19,12 +20,13 @@ type Known = Readonly<{
   taskId: string;
   network: SandboxNetwork;
   redelivered: boolean;
+  place: ReportPlace;
 }>;
 
 export function decideReport(state: SessionSandbox, command: CommandOf<"RecordReport">): SchedulerEvent[] {
-  const { report, taskId, network, redelivered } = command;
+  const { report, taskId, network, redelivered, place } = command;
   if (report.kind === "egress") return decideEgress(state, { ...command, report });
-  const known = { state, sandbox: checked(state, command), taskId, network, redelivered };
+  const known = { state, sandbox: checked(state, command), taskId, network, redelivered, place };
   switch (report.kind) {
     case "created":
     case "restarted":
@@ -74,8 +76,12 @@ function made({ sandbox }: Known, report: ReportOf<"created"> | ReportOf<"restar
   return [{ type: report.kind === "created" ? "SandboxCreated" : "SandboxRestarted", data }];
 }
 
-function joined({ state, sandbox }: Known, report: ReportOf<"joined">): SchedulerEvent[] {
+function joined({ state, sandbox, place }: Known, report: ReportOf<"joined">): SchedulerEvent[] {
   if (state.boots.includes(report.bootId)) return [];
+  // A scheduler may have died with this report in hand, and pistisd been started again meanwhile.
+  if (isOlder(place, state.lastJoin)) {
+    throw new Refusal("report_outdated", `pistisd was started again after it was ${report.bootId}`);
+  }
   switch (sandbox.status) {
     case "creating":
     case "restarting":
@@ -83,7 +89,7 @@ function joined({ state, sandbox }: Known, report: ReportOf<"joined">): Schedule
     case "inspecting":
     // Late, but it is there after all.
     case "failed":
-      return [joinedAs(sandbox, report.bootId)];
+      return [joinedAs(sandbox, report.bootId, place)];
     default:
       throw unexpected(sandbox, report);
   }
@@ -122,9 +128,10 @@ function seen(known: Known, report: ReportOf<"state">): SchedulerEvent[] {
 
 /** Nothing to tell, except after a failed inspection: the sandbox was given up, and it is the one that it was. */
 function seenRunning({ state, sandbox }: Known): SchedulerEvent[] {
-  const bootId = state.boots.at(-1);
-  if (sandbox.status !== "inspecting" || !sandbox.givenUp || bootId === undefined) return [];
-  return [joinedAs(sandbox, bootId)];
+  const { boots, lastJoin } = state;
+  const bootId = boots.at(-1);
+  if (sandbox.status !== "inspecting" || !sandbox.givenUp || bootId === undefined || lastJoin === undefined) return [];
+  return [joinedAs(sandbox, bootId, lastJoin)];
 }
 
 function seenStopped({ state, sandbox, taskId, redelivered }: Known, report: ReportOf<"state">): SchedulerEvent[] {
@@ -169,8 +176,13 @@ function missing(sandbox: Existing): SchedulerEvent {
   return { type: "SandboxMissing", data: identity(sandbox) };
 }
 
-function joinedAs(sandbox: Existing, bootId: string): SchedulerEvent {
-  return { type: "SandboxJoined", data: { ...identity(sandbox), bootId } };
+function joinedAs(sandbox: Existing, bootId: string, report: ReportPlace): SchedulerEvent {
+  return { type: "SandboxJoined", data: { ...identity(sandbox), bootId, report } };
+}
+
+/** By both: sequences start anew with the stream, and a clock can be set back. */
+function isOlder(place: ReportPlace, last: ReportPlace | undefined): boolean {
+  return last !== undefined && place.sequence < last.sequence && place.storedAt <= last.storedAt;
 }
 
 function endedEarly(reason: string) {

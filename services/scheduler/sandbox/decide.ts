@@ -1,4 +1,5 @@
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { ReportPlace } from "#schemas/ledger/parts.ts";
 import type { EgressFinding } from "#schemas/network/egress-finding.ts";
 import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import type { Report } from "#schemas/provider/task.ts";
@@ -21,6 +22,7 @@ export type SandboxCommand =
       reporter: string;
       /** It may be old: its first delivery was not acknowledged. */
       redelivered: boolean;
+      place: ReportPlace;
       report: Report;
     }>
   | Readonly<{

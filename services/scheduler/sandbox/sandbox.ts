@@ -2,6 +2,7 @@
 // A session has one sandbox at a time; its generation rises when a new one takes the place of one that is gone.
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { SchedulerEvent } from "#schemas/ledger/events/scheduler.ts";
+import type { ReportPlace } from "#schemas/ledger/parts.ts";
 import { NO_NETWORK, type SandboxNetwork } from "#schemas/network/sandbox-network.ts";
 import { evolveMember, type PoolMember } from "../pool/member.ts";
 
@@ -31,6 +32,8 @@ export type SessionSandbox = Readonly<{
   need: Need | undefined;
   /** Boot ids of this generation that were recorded, newest last: an old report that comes again is known by them. */
   boots: readonly string[];
+  /** Where the report of the last join stands; undefined: none was recorded. */
+  lastJoin: ReportPlace | undefined;
   /** What this generation may reach, fixed when it was asked for. */
   network: SandboxNetwork;
   /** The newest generation whose network was found to be as it should; 0: none was. */
@@ -47,6 +50,7 @@ export const initialState: SessionSandbox = {
   ended: false,
   need: undefined,
   boots: [],
+  lastJoin: undefined,
   network: NO_NETWORK,
   probedGeneration: 0,
   egressBatches: [],
@@ -132,7 +136,7 @@ function evolveSandbox(state: SessionSandbox, event: SandboxFact): SessionSandbo
         ? { ...state, sandbox: { ...sandbox, made: true } }
         : state;
     case "SandboxJoined":
-      return joined(state, { status: "joined", ...identity, bootId: event.data.bootId });
+      return joined(state, event.data);
     case "SandboxStopped":
       return { ...state, sandbox: { status: "stopped", ...identity } };
     case "SandboxMissing":
@@ -155,8 +159,9 @@ function inspecting({ sandbox, need }: SessionSandbox, identity: Identity, taskI
   return { status: "inspecting", ...identity, taskId, forTurn, givenUp: before.givenUp };
 }
 
-function joined(state: SessionSandbox, sandbox: Extract<Sandbox, { status: "joined" }>): SessionSandbox {
-  return { ...state, need: undefined, boots: [...state.boots, sandbox.bootId].slice(-BOOTS_KEPT), sandbox };
+function joined(state: SessionSandbox, { report, ...sandbox }: EventOf<"SandboxJoined">["data"]): SessionSandbox {
+  const boots = [...state.boots, sandbox.bootId].slice(-BOOTS_KEPT);
+  return { ...state, need: undefined, boots, lastJoin: report, sandbox: { status: "joined", ...sandbox } };
 }
 
 function failed(before: Sandbox, identity: Identity): Sandbox {

@@ -3,6 +3,7 @@ import type { PistisEvent } from "#schemas/ledger/event.ts";
 import type { EgressFinding } from "#schemas/network/egress-finding.ts";
 import type { Report } from "#schemas/provider/task.ts";
 import { specify } from "#shared/testing/given.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import { decide, type SandboxCommand } from "../sandbox/decide.ts";
 import { evolve, initialState } from "../sandbox/sandbox.ts";
 
@@ -40,9 +41,11 @@ export const deleteRequested = (taskId = "tsk_d"): PistisEvent => ({
 });
 export const created: PistisEvent = { type: "SandboxCreated", data: { ...first, durationMs: 7 } };
 export const restarted: PistisEvent = { type: "SandboxRestarted", data: { ...first, durationMs: 7 } };
+/** Starts of pistisd are named "a", "b" and so on, and reported in that order. */
+export const placeOfJoin = (bootId: string) => reportPlace(bootId.charCodeAt(0));
 export const joined = (bootId: string, about = first): PistisEvent => ({
   type: "SandboxJoined",
-  data: { ...about, bootId },
+  data: { ...about, bootId, report: placeOfJoin(bootId) },
 });
 export const stopped: PistisEvent = { type: "SandboxStopped", data: { ...first, reason: "killed" } };
 export const missing: PistisEvent = { type: "SandboxMissing", data: first };
@@ -58,16 +61,21 @@ export const giveUp = (openTaskId: string): SandboxCommand => ({
   openTaskId,
   afterMs: 60_000,
 });
-export const says = (reporter: string, report: Report, redelivered = false): SandboxCommand => ({
+export const says = (
+  reporter: string,
+  report: Report,
+  { redelivered = false, place = reportPlace(1_000) } = {},
+): SandboxCommand => ({
   type: "RecordReport",
   session,
   taskId: "tsk_new",
   network,
   reporter,
   redelivered,
+  place,
   report,
 });
-export const fromProvider = (report: Report, redelivered = false) => says("provider-local", report, redelivered);
+export const fromProvider = (report: Report, redelivered = false) => says("provider-local", report, { redelivered });
 export const seen = { ...first, session };
 export const reports = {
   created: (taskId = "tsk_c") => fromProvider({ kind: "created", ...seen, taskId, durationMs: 7 }),
@@ -75,7 +83,7 @@ export const reports = {
   destroyed: (taskId = "tsk_d") => fromProvider({ kind: "destroyed", ...seen, taskId }),
   failed: (taskId: string, code = "no_room") =>
     fromProvider({ kind: "failed", ...seen, taskId, failure: { ...failure, code } }),
-  joined: (bootId: string) => says("relay", { kind: "joined", ...first, bootId }),
+  joined: (bootId: string) => says("relay", { kind: "joined", ...first, bootId }, { place: placeOfJoin(bootId) }),
   state: (state: "running" | "stopped" | "missing", redelivered = false) =>
     fromProvider({ kind: "state", ...seen, state, reason: "killed" }, redelivered),
 };

@@ -2,8 +2,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { NatsConnection } from "nats";
 import { pistisConfig } from "#schemas/config/pistis-config.ts";
 import type { EventOf, EventType, PistisEvent } from "#schemas/ledger/event.ts";
+import { REPORTS_STREAM } from "#schemas/ledger/subjects.ts";
 import type { Report, SandboxSpec } from "#schemas/provider/task.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import { newId } from "#shared/ids/ids.ts";
@@ -55,6 +57,7 @@ export async function openSchedulerWorld() {
   return {
     ...place,
     ...actionsOn(place),
+    takeReport: () => takeReport(place.edge),
     start: (startMs = START_MS) => startOne(place, startMs),
     openLedgerOf: async (writer: "scheduler"): Promise<Ledger> =>
       openLedger({ nats: await nats.connect(writer), writer, shards: nats.shards, blobs: openBlobs(tmpdir()) }),
@@ -129,6 +132,19 @@ async function startOne({ shared, core, edge, probed, relay }: Place, startMs: n
   });
 }
 
+/** Has the next report in hand, as a scheduler that does not get to the end of it. */
+async function takeReport(edge: NatsConnection) {
+  const consumer = await edge.jetstream().consumers.get(REPORTS_STREAM, "scheduler");
+  const report = await consumer.next({ expires: 30_000 });
+  if (report === null) throw new Error("Nothing is reported");
+  return {
+    giveBack: () => {
+      report.nak();
+      return edge.flush();
+    },
+  };
+}
+
 /** What happens to sessions and their sandboxes, and what became of it. */
 function actionsOn({ tasks, gateway, brain, watcher, fromProvider, fromRelay }: Place) {
   /** Whatever the scheduler appends meanwhile. */
@@ -183,6 +199,11 @@ function actionsOn({ tasks, gateway, brain, watcher, fromProvider, fromRelay }: 
     return (await brain.read(session)).messages.flatMap(({ events }) => events.map(({ type }) => type));
   }
 
+  async function bootsOf(session: string): Promise<string[]> {
+    const events = (await brain.read(session)).messages.flatMap((message) => message.events);
+    return events.flatMap((event) => (event.type === "SandboxJoined" ? [event.data.bootId] : []));
+  }
+
   async function untilEvent<Type extends EventType>(session: string, type: Type, times = 1): Promise<EventOf<Type>> {
     const stop = new AbortController();
     const isIt = (event: PistisEvent): event is EventOf<Type> => event.type === type && ++seen === times;
@@ -194,7 +215,7 @@ function actionsOn({ tasks, gateway, brain, watcher, fromProvider, fromRelay }: 
     throw new Error("The feed ended");
   }
 
-  return { append, openSession, need, sandboxUp, startSandbox, report, fence, typesOf, untilEvent };
+  return { append, openSession, need, sandboxUp, startSandbox, report, fence, typesOf, bootsOf, untilEvent };
 }
 
 export function joined(session: string, bootId: string): Extract<Report, { kind: "joined" }> {

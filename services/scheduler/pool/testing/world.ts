@@ -11,6 +11,7 @@ import type { Ledger, LedgerMessage } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
 import type { PoolRecordStore } from "#shared/nats/pool-record.ts";
 import { silentLog } from "#shared/service/log.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import type { ReceivedReport } from "#shared/work-queue/work-queue.ts";
 import { react } from "../../reactions.ts";
 import { recordReport } from "../../reports.ts";
@@ -38,6 +39,7 @@ export class World {
   #handled = 0;
   readonly #tasks: ProviderTask[] = [];
   readonly #reports: ReceivedReport[] = [];
+  #reported = 0;
   readonly #probes: ProbeTask[] = [];
   readonly #sent = new Set<string>();
   now = Date.parse("2026-11-30T12:00:00.000Z");
@@ -246,6 +248,7 @@ export class World {
   }
 
   #report(report: Report, reporter = "provider-local"): void {
-    this.#reports.push({ report, reporter, redelivered: false });
+    this.#reported += 1;
+    this.#reports.push({ report, reporter, redelivered: false, place: reportPlace(this.#reported) });
   }
 }
