@@ -32,52 +32,6 @@ describe("a turn", () => {
     });
   }
 
-  /** Says when a call's start is about to be stored, and holds it until it may be. */
-  function holding(ledger: Ledger, gate: Record<"asked" | "held", PromiseWithResolvers<void>>): Ledger {
-    return {
-      read: (...args) => ledger.read(...args),
-      append: async (session, expected, events, cause) => {
-        if (events.some(({ type }) => type === "ToolStarted")) {
-          gate.asked.resolve();
-          await gate.held.promise;
-        }
-        return ledger.append(session, expected, events, cause);
-      },
-    };
-  }
-
-  it("I1: no byte of a command leaves before its ToolStarted is stored", async () => {
-    world = new World();
-    const held = Promise.withResolvers<void>();
-    const asked = Promise.withResolvers<void>();
-    await world.startBrain("brain-a", { through: (ledger) => holding(ledger, { asked, held }) });
-    const session = await world.createSession();
-    await world.post(session, "$ true");
-    await asked.promise;
-    const peer = await world.peerOf(session);
-    expect(peer.received.filter(({ op }) => op === "exec")).to.deep.equal([]);
-    held.resolve();
-    await world.first(session, "TurnEnded");
-    expect(peer.received.filter(({ op }) => op === "exec")).to.have.length(1);
-  });
-
-  it("C63: a Stop that is stored while a call's start is on its way wins: the call never leaves", async () => {
-    world = new World();
-    const held = Promise.withResolvers<void>();
-    const asked = Promise.withResolvers<void>();
-    await world.startBrain("brain-a", { through: (ledger) => holding(ledger, { asked, held }) });
-    const session = await world.createSession();
-    await world.post(session, "$ true");
-    await asked.promise;
-    await world.interrupt(session);
-    held.resolve();
-    expect((await world.first(session, "TurnEnded")).data.reason).to.equal("interrupted");
-    expect(typesOf(await world.events(session)))
-      .to.include("ToolNotRun")
-      .and.not.include("ToolStarted");
-    expect((await world.peerOf(session)).received.filter(({ op }) => op === "exec")).to.deep.equal([]);
-  });
-
   /** Lets nothing leave between the start of a call and its sending before `meanwhile` has happened. */
   function afterStarted(meanwhile: (session: string) => Promise<void>): (ledger: Ledger) => Ledger {
     let done = false;
