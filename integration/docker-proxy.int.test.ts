@@ -2,7 +2,7 @@
 // holding when the proxy is killed in the middle of calls.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "chai";
 import { startDockerProxy } from "#services/docker-proxy/docker-proxy.ts";
@@ -169,7 +169,7 @@ async function openProxy(resources: Resources, folder: string, installId: string
     installId,
     engineSocketPath: ENGINE_SOCKET,
     socketPath: socketOf(setting),
-    relay: { folder: dirname(setting.relaySocketPath), volume: undefined },
+    relay: { folder: setting.relaySocketFolder, volume: undefined },
     isInPool: poolCheck(POOL),
     log: silentLog,
   });
@@ -228,7 +228,7 @@ function start(setting: DockerSetting, lines: string[]): Promise<Running> {
       environment: {
         PISTIS_INSTALL_ID: setting.installId,
         PISTIS_DOCKER_PROXY_SOCKET: socketOf(setting),
-        PISTIS_RELAY_SOCKET: setting.relaySocketPath,
+        PISTIS_RELAY_SOCKETS: setting.relaySocketFolder,
       },
       cwd: join(import.meta.dirname, ".."),
       readyLine: /^ready docker-proxy /,

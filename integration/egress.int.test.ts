@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { dirname } from "node:path";
 import { expect } from "chai";
 import type { EventOf } from "#schemas/ledger/event.ts";
+import { relaySocketName } from "#schemas/wire/relay-http.ts";
 import { type NameServer, startNameServer } from "#services/egress/testing/name-server.ts";
 import { type StandIn, startHttp, startTlsEcho } from "#services/egress/testing/stand-ins.ts";
 import { PISTISD_STATE, RELAY_FOLDER } from "#services/providers/local/guest-view.ts";
@@ -110,13 +111,14 @@ for (const ask of [() => lookup("allowed.example"), () => resolver.resolve4("sec
   });
 
   it("C116: gets the same answers around the proxy: at the relay itself, with the pass that a command can read", async () => {
+    const { sandboxId } = await session.event("SandboxJoined");
     const text = await run(
       node(`import { connect } from "node:net";
 import { readFileSync, readdirSync } from "node:fs";
 const files = readdirSync("${PISTISD_STATE}", { withFileTypes: true }).filter((file) => file.isFile());
 const pass = files.map((file) => readFileSync("${PISTISD_STATE}/" + file.name, "utf8")).join().match(/"pass":\\s*"([^"]+)"/)[1];
 const ask = (request) => new Promise((resolve) => {
-  const socket = connect("${RELAY_FOLDER}/relay.sock");
+  const socket = connect("${RELAY_FOLDER}/${relaySocketName(sandboxId)}");
   let text = "";
   socket.on("data", (bytes) => {
     text += bytes;

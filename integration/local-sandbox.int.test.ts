@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { expect } from "chai";
 import type { SandboxSpec } from "#schemas/provider/task.ts";
 import type { ExecResult } from "#schemas/wire/message.ts";
+import { relaySocketName } from "#schemas/wire/relay-http.ts";
 import { openLocalProvider } from "#services/providers/local/local-provider.ts";
 import { startRequest } from "#services/providers/provider.contract.ts";
 import type { SandboxProvider, SeenSandbox, StartSandbox } from "#services/providers/provider.ts";
@@ -33,10 +34,10 @@ describe("a local sandbox", () => {
 
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), "pistis-sandbox-"));
-    const relaySocketPath = join(folder, "relay", "relay.sock");
-    relay = await startRelayForTest({ socketPath: relaySocketPath, reportJoined: async () => joined.tell() });
+    const relaySocketFolder = join(folder, "relay");
+    relay = await startRelayForTest({ socketFolder: relaySocketFolder, reportJoined: async () => joined.tell() });
     provider = await openLocalProvider({
-      ...{ stateDir: join(folder, "state"), installId: folder, relaySocketPath, pistisdFolder: PISTISD_FOLDER },
+      ...{ stateDir: join(folder, "state"), installId: folder, relaySocketFolder, pistisdFolder: PISTISD_FOLDER },
       readOnly: { "/opt/node": dirname(process.execPath) },
       log: silentLog,
     });
@@ -99,7 +100,7 @@ describe("a local sandbox", () => {
   it("S2: reaches the relay, and none of its endpoints without a key", async () => {
     const script = `
       const ask = (path) => new Promise((resolve, reject) => require("node:http")
-        .get({ socketPath: "/run/pistis/relay.sock", path }, ({ statusCode }) => resolve(statusCode)).on("error", reject));
+        .get({ socketPath: "/run/pistis/${relaySocketName(request.sandboxId)}", path }, ({ statusCode }) => resolve(statusCode)).on("error", reject));
       Promise.all(["/healthz", "/v1/sandboxes", "/v1/sandboxes/${request.sandboxId}/attach"].map(ask)).then((all) => { console.log(all); process.exit(); })`;
     await link.writeFile({ callId: newId("call"), path: "ask.cjs", size: Buffer.byteLength(script) }, [
       Buffer.from(script),

@@ -13,8 +13,8 @@ const started = z.object({ url: z.string(), wsUrl: z.string() });
 
 export type RelayApart = z.output<typeof started> & Readonly<{ close: () => Promise<void> }>;
 
-export async function startRelayApart(socketPath: string): Promise<RelayApart> {
-  const child = fork(import.meta.filename, ["relay", socketPath]);
+export async function startRelayApart(socketFolder: string): Promise<RelayApart> {
+  const child = fork(import.meta.filename, ["relay", socketFolder]);
   const [message] = await once(child, "message");
   return { ...started.parse(message), close: () => ended(child) };
 }
@@ -48,7 +48,7 @@ async function main([kind, where = "", sandboxId = ""]: readonly string[]): Prom
     process.once("disconnect", () => process.exit());
     return;
   }
-  const relay = await startRelayForTest({ socketPath: where });
+  const relay = await startRelayForTest({ socketFolder: where });
   process.send?.({ url: relay.url, wsUrl: relay.wsUrl });
   process.once("disconnect", () => relay.close().then(() => process.exit()));
 }

@@ -4,9 +4,9 @@
 export type Attempt = Readonly<{ what: string; script: string; prints: RegExp }>;
 
 /** Facts of the machine that the attempts aim at. */
-export type Aim = Readonly<{ hostPid: number; hostFile: string; hostFileText: string }>;
+export type Aim = Readonly<{ hostPid: number; hostFile: string; hostFileText: string; ownSocket: string }>;
 
-export function attempts({ hostPid, hostFile, hostFileText }: Aim): readonly Attempt[] {
+export function attempts({ hostPid, hostFile, hostFileText, ownSocket }: Aim): readonly Attempt[] {
   return [
     {
       what: "finds no socket of the engine, of containerd or of anything else",
@@ -16,9 +16,11 @@ export function attempts({ hostPid, hostFile, hostFileText }: Aim): readonly Att
       prints: /^abstract: 0\n$/,
     },
     {
-      what: "reads the relay's folder and cannot change it",
-      script: `ls /run/pistis; touch /run/pistis/x 2>&1; rm -f /run/pistis/relay.sock 2>&1; ls /run/pistis`,
-      prints: /^relay.sock\n.*Read-only file system\n.*Read-only file system\nrelay.sock\n$/,
+      what: "finds its own socket in the relay's folder, cannot list it and cannot change it",
+      script: `[ -S /run/pistis/${ownSocket} ] && echo mine; ls /run/pistis 2>&1; touch /run/pistis/x 2>&1
+        rm -f /run/pistis/${ownSocket} 2>&1; chmod 755 /run/pistis 2>&1; [ -S /run/pistis/${ownSocket} ] && echo mine`,
+      prints:
+        /^mine\nls: .*Permission denied\ntouch: .*Read-only file system\nrm: .*Read-only file system\nchmod: .*\nmine\n$/,
     },
     {
       what: "cannot change pistisd",

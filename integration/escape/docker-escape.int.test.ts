@@ -1,11 +1,12 @@
 // Scripts that try to leave a Docker sandbox, run inside real ones that the provider made.
 import { execFile } from "node:child_process";
 import { rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect } from "chai";
+import { relaySocketName } from "#schemas/wire/relay-http.ts";
 import { DEBIAN, type DockerGuests, openDockerGuests } from "#services/providers/docker/testing/docker-guests.ts";
 import { startRequest } from "#services/providers/provider.contract.ts";
+import { type RelayUnderTest, registerToken, startRelayForTest } from "#services/relay/tests/relay-under-test.ts";
 import { newId } from "#shared/ids/ids.ts";
 import { attempts } from "./attempts.ts";
 import {
@@ -27,14 +28,17 @@ describe("a Docker sandbox that tries to get out", function () {
   const request = startRequest();
   const neighbour = startRequest();
   const hostFileText = newId("event");
+  const ownSocket = relaySocketName(request.sandboxId);
   const hostFile = `/tmp/pistis-escape-${process.pid}`;
   let guests: DockerGuests;
+  let relay: RelayUnderTest;
   const run = (script: string) => guests.run(request.sandboxId, script);
 
   before(async () => {
     guests = await openDockerGuests();
     await writeFile(hostFile, hostFileText);
-    await writeFile(join(guests.setting.relaySocketPath), "");
+    relay = await startRelayForTest({ socketFolder: guests.setting.relaySocketFolder });
+    await registerToken(relay, request.sandboxId);
     await guests.provider.create(request);
     await guests.provider.create(neighbour);
   });
@@ -42,9 +46,10 @@ describe("a Docker sandbox that tries to get out", function () {
   after(async () => {
     await rm(hostFile, { force: true });
     await guests.dispose();
+    await relay.close();
   });
 
-  for (const { what, script, prints } of attempts({ hostPid: process.pid, hostFile, hostFileText })) {
+  for (const { what, script, prints } of attempts({ hostPid: process.pid, hostFile, hostFileText, ownSocket })) {
     it(what, async () => expect(await run(`bash -c '${script.replaceAll("'", "'\\''")}'`)).to.match(prints));
   }
 
@@ -75,7 +80,9 @@ describe("a Docker sandbox that tries to get out", function () {
     await run("ln -sf /opt/pistis/pistisd-entry /var/lib/pistisd/join-token; ln -sf /run/pistis /var/lib/pistisd/more");
     await guests.provider.stop(request);
     await guests.provider.restart({ ...request, taskId: newId("task") });
-    expect(await run("tail -n1 /opt/pistis/pistisd-entry; ls /run/pistis")).to.equal("done\nrelay.sock\n");
+    expect(await run(`tail -n1 /opt/pistis/pistisd-entry; ls -d /run/pistis/${ownSocket}`)).to.equal(
+      `done\n/run/pistis/${ownSocket}\n`,
+    );
     expect(await guests.run(neighbour.sandboxId, "tail -n1 /opt/pistis/pistisd-entry")).to.equal("done\n");
   });
 });

@@ -1,11 +1,14 @@
 // What a hostile program in a sandbox needs to speak to the relay's socket by itself: HTTP, and WebSocket frames of any
 // form. Perl, because every Debian has it. Each program prints what came of it.
 
+/** What a sandbox was given, and the name of its own socket. */
+type Given = Readonly<{ pass: string; token: string; socket: string }>;
+
 /** Before the program's own text. `$pass` and `$token` are what this sandbox was given. */
-export function perlProgram(text: string, { pass = "", token = "" }: { pass?: string; token?: string } = {}): string {
+export function perlProgram(text: string, { pass, token, socket }: Given): string {
   return `use strict; use IO::Socket::UNIX; $| = 1; $SIG{PIPE} = "IGNORE"; alarm 60;
 my ($pass, $token) = ("${pass}", "${token}");
-sub dial { IO::Socket::UNIX->new(Peer => "/run/pistis/relay.sock") }
+sub dial { IO::Socket::UNIX->new(Peer => "/run/pistis/${socket}") }
 sub ask {
   my ($method, $path, $bearer, $more, $body) = @_;
   my $socket = dial() or return "no socket";

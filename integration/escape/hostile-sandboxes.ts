@@ -1,5 +1,7 @@
 // Sandboxes that are hostile from their first moment, and a well-behaved one with pistisd beside them, all real containers
 // that the provider made, at one real relay, in this process or apart from it.
+
+import { relaySocketName } from "#schemas/wire/relay-http.ts";
 import { openDockerProvider } from "#services/providers/docker/docker-provider.ts";
 import { openDockerGuests, removeInstalls } from "#services/providers/docker/testing/docker-guests.ts";
 import { contractSpec, startRequest } from "#services/providers/provider.contract.ts";
@@ -32,8 +34,8 @@ export async function openHostileSandboxes({ apart = false, cpuCores = 1 } = {})
   try {
     const guests = resources.add("guests", await openDockerGuests(), (it) => it.dispose());
     const { setting, provider } = guests;
-    const socketPath = setting.relaySocketPath;
-    const started = apart ? await startRelayApart(socketPath) : await startRelayForTest({ socketPath });
+    const socketFolder = setting.relaySocketFolder;
+    const started = apart ? await startRelayApart(socketFolder) : await startRelayForTest({ socketFolder });
     const relay = resources.add("relay", started, (it) => it.close());
     const openLink = linksTo(relay);
 
@@ -43,7 +45,7 @@ export async function openHostileSandboxes({ apart = false, cpuCores = 1 } = {})
       await registerToken(relay, sandboxId, { token });
       await provider.create(request);
       const sh = (script: string) => guests.run(sandboxId, script);
-      const given = { pass: "", token };
+      const given = { pass: "", token, socket: relaySocketName(sandboxId) };
       const perl = (text: string) => sh(`perl - <<'END-OF-PROGRAM'\n${perlProgram(text, given)}END-OF-PROGRAM`);
       const text = `my $s = dial(); print $s "POST /v1/join HTTP/1.1\\r\\nhost: r\\r\\nconnection: close\\r\\nauthorization: Bearer $token\\r\\n\\r\\n"; local $/; print <$s>`;
       given.pass = /"pass":"([^"]+)"/.exec(await perl(text))?.[1] ?? "";

@@ -176,7 +176,7 @@ async function mortalSessions(working: Working, random: Random): Promise<void> {
     const session = created.session.id;
     working.mortal.push(session);
     await post(working, session, messageText(working, random));
-    if (random.chance(0.5)) await untilFree(working, session, AbortSignal.any([signal, AbortSignal.timeout(6_000)]));
+    if (random.chance(0.5)) await untilGiven(working, session, AbortSignal.any([signal, AbortSignal.timeout(15_000)]));
     else await delay(random.between(100, 1_500));
     await insist(undefined, () => endSession(working.server, session));
     await delay(random.between(100, 600));

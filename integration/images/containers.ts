@@ -3,9 +3,10 @@ import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
+import { relaySocketName } from "#schemas/wire/relay-http.ts";
 import { adminKey, type RelayUnderTest, registerToken } from "#services/relay/tests/relay-under-test.ts";
 import { newId, newSecret } from "#shared/ids/ids.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
@@ -60,7 +61,7 @@ export async function buildImage(dockerfile: string): Promise<string> {
 export async function startContainer(relay: RelayUnderTest, image: string): Promise<Container> {
   const sandboxId = newId("sandbox");
   const { token } = await registerToken(relay, sandboxId);
-  const name = await launch(relay, image, token);
+  const name = await launch(relay, image, { sandboxId, token });
   const openLink = openRelayLinks({ relayUrl: relay.url, adminKey, reattachMs: JOIN_MS_MAX, log: silentLog });
   const link = openLink({ sandboxId, role: "brain", epoch: 1 });
   relay.resources.add(`link to ${sandboxId}`, link, (open) => open.close());
@@ -71,12 +72,20 @@ export async function startContainer(relay: RelayUnderTest, image: string): Prom
 }
 
 /** Starts one and does not wait for it. */
-export async function launch(relay: RelayUnderTest, image: string, token: string): Promise<string> {
+export async function launch(
+  relay: RelayUnderTest,
+  image: string,
+  { sandboxId, token }: Pick<Container, "sandboxId" | "token">,
+): Promise<string> {
   const name = `pistis-image-test-${newSecret().slice(0, 12)}`;
-  const socket = dirname(relay.socketPath);
   const bounds = ["--network", "none", "--pids-limit", "256", "--memory", "1g", "--security-opt", "no-new-privileges"];
-  const variables = ["-e", `PISTIS_JOIN_TOKEN=${token}`, "-e", "PISTIS_RELAY=unix:/run/pistis/relay.sock"];
-  const mount = ["-v", `${socket}:/run/pistis:ro`];
+  const variables = [
+    "-e",
+    `PISTIS_JOIN_TOKEN=${token}`,
+    "-e",
+    `PISTIS_RELAY=unix:/run/pistis/${relaySocketName(sandboxId)}`,
+  ];
+  const mount = ["-v", `${relay.socketFolder}:/run/pistis:ro`];
   await docker("run", "-d", "--name", name, "--label", LABEL, ...bounds, ...variables, ...mount, image);
   return name;
 }

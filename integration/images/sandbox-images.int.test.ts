@@ -1,6 +1,7 @@
 // The images that sandboxes run in, built from the very Dockerfiles, with pistisd-entry as process 1 of real containers.
 import { expect } from "chai";
-import { type RelayUnderTest, startRelayForTest } from "#services/relay/tests/relay-under-test.ts";
+import { type RelayUnderTest, registerToken, startRelayForTest } from "#services/relay/tests/relay-under-test.ts";
+import { newId } from "#shared/ids/ids.ts";
 import type { Log } from "#shared/service/log.ts";
 import {
   buildImage,
@@ -93,9 +94,14 @@ describe("images of sandboxes", function () {
       });
 
       it("C121: cannot use another one's join token", async () => {
-        const thief = await launch(relay, image, container.token);
-        expect(await docker("wait", thief)).to.equal("78");
+        const used = await launch(relay, image, container);
+        expect(await docker("wait", used)).to.equal("78");
         expect(logged.join("\n")).to.contain("join_token_used");
+        const sandboxId = newId("sandbox");
+        await registerToken(relay, sandboxId);
+        const thief = await launch(relay, image, { sandboxId, token: container.token });
+        expect(await docker("wait", thief)).to.equal("78");
+        expect(logged.join("\n")).to.contain("join_token_unknown");
         expect(await shell(container, "echo mine")).to.equal("mine\n");
       });
     });

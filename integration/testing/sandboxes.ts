@@ -50,12 +50,12 @@ export async function openSandboxes({ image, spec = {}, joinMs = JOIN_MS }: Sand
   const folder = await mkdtemp(join(tmpdir(), "pistis-sandboxes-"));
   resources.add("folder", folder, () => rm(folder, { recursive: true, force: true }));
   const adminKey = newSecret();
-  const relaySocketPath = join(folder, "relay-socket", "relay.sock");
+  const relaySocketFolder = join(folder, "relay-sockets");
   const relayOn = (port: number) =>
     startRelay({
       host: "127.0.0.1",
       port,
-      socketPath: relaySocketPath,
+      socketFolder: relaySocketFolder,
       adminKey,
       stateFile: join(folder, "relay.json"),
       reportJoined: async () => undefined,
@@ -69,7 +69,7 @@ export async function openSandboxes({ image, spec = {}, joinMs = JOIN_MS }: Sand
   };
   const installId = newSecret();
   if (image !== undefined) resources.add("Docker", installId, (it) => removeInstalls(dockerCli(), [it]));
-  const about = { installId, relaySocketPath, pistisdFolder: PISTISD_FOLDER, log: silentLog };
+  const about = { installId, relaySocketFolder, pistisdFolder: PISTISD_FOLDER, log: silentLog };
   const provider =
     image === undefined
       ? await openLocalProvider({ ...about, stateDir: join(folder, "local"), readOnly: {} })

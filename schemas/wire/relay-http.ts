@@ -24,6 +24,14 @@ export const relayPaths = {
   attach: (id: string) => `/v1/sandboxes/${id}/attach`,
 } as const;
 
+/**
+ * What a sandbox's own Unix socket is called, in the one folder that the relay has for them all. Every sandbox may see that
+ * folder, but not list it, and the name cannot be guessed: it is the random part of its id.
+ */
+export function relaySocketName(id: string): string {
+  return id.slice("sbx_".length);
+}
+
 export const BOOT_ID_HEADER = "pistis-boot-id";
 /** After the upgrade the connection is one to a forward proxy (CONNECT and plain HTTP). */
 export const EGRESS_PROTOCOL = "pistis-egress";

@@ -1,4 +1,3 @@
-import { dirname } from "node:path";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { readConfigPart } from "#shared/config/read-config.ts";
 import { variables } from "#shared/service/environment.ts";
@@ -12,8 +11,8 @@ export const dockerProxyProcess = serviceProcess({
     PISTIS_INSTALL_ID: variables.PISTIS_INSTALL_ID,
     PISTIS_DOCKER_SOCKET: variables.PISTIS_DOCKER_SOCKET,
     PISTIS_DOCKER_PROXY_SOCKET: variables.PISTIS_DOCKER_PROXY_SOCKET,
-    PISTIS_RELAY_SOCKET: variables.PISTIS_RELAY_SOCKET.optional().describe(
-      "the relay's Unix socket: its folder is the only one that a sandbox may mount; not with sandboxes.docker.relayVolume",
+    PISTIS_RELAY_SOCKETS: variables.PISTIS_RELAY_SOCKETS.optional().describe(
+      "the folder of the relay's Unix sockets, the only one that a sandbox may mount; not with sandboxes.docker.relayVolume",
     ),
     PISTIS_CONFIG: variables.PISTIS_CONFIG,
   },
@@ -26,7 +25,7 @@ export const dockerProxyProcess = serviceProcess({
       installId: settings.PISTIS_INSTALL_ID,
       engineSocketPath: settings.PISTIS_DOCKER_SOCKET,
       socketPath: settings.PISTIS_DOCKER_PROXY_SOCKET,
-      relay: relayPlace(sandboxes.docker.relayVolume, settings.PISTIS_RELAY_SOCKET),
+      relay: relayPlace(sandboxes.docker.relayVolume, settings.PISTIS_RELAY_SOCKETS),
       isInPool: subnets === "engine" ? "engine" : poolCheck(subnets),
       log,
     });
@@ -35,7 +34,7 @@ export const dockerProxyProcess = serviceProcess({
   },
 });
 
-/** One of the two: where the relay's socket is in a volume, no folder of the machine is mounted at all. */
-function relayPlace(volume: PistisConfig["sandboxes"]["docker"]["relayVolume"], socket: string | undefined) {
-  return { volume, folder: volume === undefined && socket !== undefined ? dirname(socket) : undefined };
+/** One of the two: where the relay's sockets are in a volume, no folder of the machine is mounted at all. */
+function relayPlace(volume: PistisConfig["sandboxes"]["docker"]["relayVolume"], folder: string | undefined) {
+  return { volume, folder: volume === undefined ? folder : undefined };
 }

@@ -13,7 +13,7 @@ export type ProviderParts = Readonly<{
   config: Pick<PistisConfig, "sandboxes">;
   nats: NatsAccess;
   installId: string;
-  relaySocketPath: string;
+  relaySocketFolder: string;
   /** The one of this installation when absent. */
   pistisdFolder?: string | undefined;
   log: Log;
@@ -21,11 +21,11 @@ export type ProviderParts = Readonly<{
 
 /** Closed with `resources`. */
 export async function openProviderService(parts: ProviderParts, resources: Resources): Promise<void> {
-  const { own, config, installId, relaySocketPath, pistisdFolder = PISTISD_FOLDER, log } = parts;
+  const { own, config, installId, relaySocketFolder, pistisdFolder = PISTISD_FOLDER, log } = parts;
   const user = `provider-${own.kind}` as const;
   const nats = await openNats(parts.nats, user, resources);
   const { sandboxes } = config;
-  const setting = { ...own, installId, relaySocketPath, pistisdFolder, sandboxes, log };
+  const setting = { ...own, installId, relaySocketFolder, pistisdFolder, sandboxes, log };
   const service = await startProvider({
     provider: await openProvider(setting),
     tasks: openTaskReceiver({ nats, provider: own.kind, log }),

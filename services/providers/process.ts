@@ -7,7 +7,7 @@ const common = {
   NATS_URL: variables.NATS_URL,
   PISTIS_NATS_SEED: variables.PISTIS_NATS_SEED,
   PISTIS_INSTALL_ID: variables.PISTIS_INSTALL_ID,
-  PISTIS_RELAY_SOCKET: variables.PISTIS_RELAY_SOCKET,
+  PISTIS_RELAY_SOCKETS: variables.PISTIS_RELAY_SOCKETS,
   PISTIS_CONFIG: variables.PISTIS_CONFIG,
   PISTIS_PISTISD: variables.PISTIS_PISTISD,
 };
@@ -48,7 +48,7 @@ type Settings = Readonly<{
   NATS_URL: string;
   PISTIS_NATS_SEED: string;
   PISTIS_INSTALL_ID: string;
-  PISTIS_RELAY_SOCKET: string;
+  PISTIS_RELAY_SOCKETS: string;
   PISTIS_PISTISD?: string | undefined;
 }>;
 
@@ -56,7 +56,7 @@ function partsOf(settings: Settings) {
   return {
     nats: { url: settings.NATS_URL, seed: settings.PISTIS_NATS_SEED },
     installId: settings.PISTIS_INSTALL_ID,
-    relaySocketPath: settings.PISTIS_RELAY_SOCKET,
+    relaySocketFolder: settings.PISTIS_RELAY_SOCKETS,
     pistisdFolder: settings.PISTIS_PISTISD,
   };
 }

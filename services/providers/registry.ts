@@ -22,7 +22,7 @@ export type OwnSetting =
 export type ProviderSetting = OwnSetting &
   Readonly<{
     installId: string;
-    relaySocketPath: string;
+    relaySocketFolder: string;
     pistisdFolder: string;
     sandboxes: PistisConfig["sandboxes"];
     log: Log;

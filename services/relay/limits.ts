@@ -11,6 +11,9 @@ export type RelayLimits = Readonly<{
   /** Of one leg, and how many more it may send at once. One that sends more is slowed down. */
   framesPerSecond: number;
   frameBurst: number;
+  /** Of the relay's time, for one leg while frames of other sandboxes pass, and how much of it at once. */
+  timeShare: number;
+  timeBurstMs: number;
   /** A leg that does not empty its buffer within this time is cut. */
   stuckMs: number;
   serverLegsMax: number;
@@ -26,6 +29,12 @@ export type RelayLimits = Readonly<{
   egressPerMinuteMax: number;
   /** How long the egress service may take to take one. */
   egressAnswerMs: number;
+  /** On a sandbox's own socket. Whoever opens more finds nobody there for `socketRestMs`. */
+  socketConnectionsPerSecond: number;
+  socketConnectionBurst: number;
+  /** Of those, how many may have shown no pass yet; the oldest are dropped. */
+  socketUnprovenMax: number;
+  socketRestMs: number;
   /** Frames that a sandbox may still send to a channel that was just closed. */
   lateFramesMax: number;
   headerBytesMax: number;
@@ -41,6 +50,8 @@ export const relayLimits: RelayLimits = {
   frameBytesKept: 256,
   framesPerSecond: 20_000,
   frameBurst: 20_000,
+  timeShare: 0.05,
+  timeBurstMs: 50,
   stuckMs: 10_000,
   serverLegsMax: 64,
   sandboxesMax: 10_000,
@@ -50,6 +61,10 @@ export const relayLimits: RelayLimits = {
   connectsPerMinuteMax: 60,
   egressPerSandboxMax: 128,
   egressPerMinuteMax: 3_000,
+  socketConnectionsPerSecond: 50,
+  socketConnectionBurst: 200,
+  socketUnprovenMax: 128,
+  socketRestMs: 1_000,
   egressAnswerMs: 5_000,
   lateFramesMax: 10_000,
   headerBytesMax: 8 * 1024,

@@ -16,7 +16,7 @@ export type RelayParts = Readonly<{
   key: string;
   /** Holds its state file. */
   folder: string;
-  socketPath?: string | undefined;
+  socketFolder?: string | undefined;
   /** The way out of sandboxes; without it there is none. */
   egress?: { address: string; key: string } | undefined;
   log: Log;
@@ -24,13 +24,13 @@ export type RelayParts = Readonly<{
 
 /** Closed with `resources`. */
 export async function openRelay(parts: RelayParts, resources: Resources): Promise<{ url: string }> {
-  const { config, key, folder, socketPath, log } = parts;
+  const { config, key, folder, socketFolder, log } = parts;
   const egress = parts.egress === undefined ? undefined : egressService(parts.egress);
   const reports = openReportSender({ nats: await openNats(parts.nats, "relay", resources), reporter: "relay" });
   const relay = await startRelay({
     host: config.relay.host,
     port: config.relay.port,
-    ...(socketPath === undefined ? {} : { socketPath }),
+    ...(socketFolder === undefined ? {} : { socketFolder }),
     ...(egress === undefined ? {} : { egress }),
     adminKey: key,
     stateFile: join(folder, "state.json"),

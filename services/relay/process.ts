@@ -12,8 +12,8 @@ export const relayProcess = serviceProcess({
     NATS_URL: variables.NATS_URL,
     PISTIS_NATS_SEED: variables.PISTIS_NATS_SEED,
     PISTIS_RELAY_KEY: variables.PISTIS_RELAY_KEY,
-    PISTIS_RELAY_SOCKET: variables.PISTIS_RELAY_SOCKET.optional().describe(
-      "also listens on this Unix socket, for local sandboxes; in a folder with nothing else",
+    PISTIS_RELAY_SOCKETS: variables.PISTIS_RELAY_SOCKETS.optional().describe(
+      "also listens here, on a Unix socket for each sandbox; a folder with nothing else in it",
     ),
     PISTIS_EGRESS_URL: variables.PISTIS_EGRESS_URL.optional().describe(
       "the egress service: unix:/path or tcp://host:port; no way out of sandboxes without",
@@ -29,7 +29,7 @@ export const relayProcess = serviceProcess({
       nats: { url: settings.NATS_URL, seed: settings.PISTIS_NATS_SEED },
       key: settings.PISTIS_RELAY_KEY,
       folder: settings.PISTIS_DATA,
-      socketPath: settings.PISTIS_RELAY_SOCKET,
+      socketFolder: settings.PISTIS_RELAY_SOCKETS,
       egress: egressOf(settings),
       log,
     };

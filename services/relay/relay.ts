@@ -1,15 +1,20 @@
 // The relay: sandbox and server both dial out to it, and it passes their frames on unread.
-import { chmod, mkdir, rm } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
-import { createConnection } from "node:net";
+import { mkdir } from "node:fs/promises";
+import type { Server } from "node:http";
 import { dirname } from "node:path";
 import { Fatal } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
 import type { RunningService } from "#shared/service/service.ts";
 import { type EgressPipes, type EgressService, openEgressPipes } from "./egress/egress-pipes.ts";
-import { type Endpoints, openEndpoints, type RelayParts } from "./http/endpoints.ts";
-import { boundUnproven } from "./http/unproven.ts";
+import { openEndpoints, type RelayParts } from "./http/endpoints.ts";
+import { closeServer, listen, newServer } from "./http/listening.ts";
+import {
+  noSandboxSockets,
+  openSandboxSockets,
+  type SandboxSockets,
+  type SocketOwners,
+} from "./http/sandbox-sockets.ts";
 import { type JoinReport, openJoinReports } from "./join-reports.ts";
 import { checkLives, closeRooms, openRooms, type Rooms } from "./legs/rooms.ts";
 import { type RelayLimits, relayLimits } from "./limits.ts";
@@ -19,8 +24,8 @@ export type RelayDependencies = Readonly<{
   host: string;
   /** 0 takes a free one. */
   port: number;
-  /** Also listens here, for sandboxes without a network; only what a sandbox needs answers there. */
-  socketPath?: string;
+  /** Holds a socket for each sandbox that has no network; only what a sandbox needs answers there. */
+  socketFolder?: string;
   /** `PISTIS_RELAY_KEY` */
   adminKey: string;
   stateFile: string;
@@ -35,11 +40,10 @@ export type RelayDependencies = Readonly<{
 }>;
 
 const ADMIN_KEY_LENGTH_MIN = 16;
-const SOCKET_PATH_BYTES_MAX = 107;
 
 /** Resolves when the relay listens. Throws Fatal for a state file, key or address that cannot be used. */
 export async function startRelay(dependencies: RelayDependencies): Promise<RunningService & { url: string }> {
-  const { host, port, socketPath, adminKey, stateFile, reportJoined, log, now = Date.now } = dependencies;
+  const { host, port, adminKey, stateFile, reportJoined, log, now = Date.now } = dependencies;
   if (adminKey.length < ADMIN_KEY_LENGTH_MIN) throw weakKey();
   const limits: RelayLimits = { ...relayLimits, ...dependencies.limits };
   const resources = new Resources();
@@ -56,14 +60,15 @@ export async function startRelay(dependencies: RelayDependencies): Promise<Runni
       clearInterval,
     );
     const egress = openEgressPipes({ egress: dependencies.egress, limits, log });
-    const parts: RelayParts = { adminKey, passes, rooms, egress, reports, limits, now, log };
-    const tcp = newServer(openEndpoints(parts, "everything"), limits);
-    const unix = newServer(openEndpoints(parts, "sandboxes-only"), limits);
-    resources.add("connections", [tcp, unix], (servers) => stop(servers, egress, rooms));
+    const owners: SocketOwners = new WeakMap();
+    const parts = { adminKey, passes, rooms, egress, reports, limits, owners, now, log };
+    const sockets = await openSockets(dependencies.socketFolder, parts);
+    const tcp = newServer(openEndpoints({ ...parts, sockets }, "everything"), limits, limits.unprovenConnectionsMax);
+    resources.add("connections", tcp, (server) => stop(server, { sockets, egress, rooms }));
+    await Promise.all(passes.list().map(({ sandboxId }) => sockets.open(sandboxId)));
     await listen(tcp, { host, port });
-    if (socketPath !== undefined) await listenUnix(unix, socketPath);
     const url = urlOf(tcp, host);
-    log.info({ url, socketPath }, "The relay listens");
+    log.info({ url, sockets: dependencies.socketFolder }, "The relay listens");
     return { name: "relay", url, close: () => resources.close() };
   } catch (error) {
     await resources.close();
@@ -77,67 +82,6 @@ function weakKey(): Fatal {
   });
 }
 
-function newServer({ onRequest, onUpgrade }: Endpoints, limits: RelayLimits): Server {
-  const server = createServer({
-    maxHeaderSize: limits.headerBytesMax,
-    headersTimeout: 5_000,
-    requestTimeout: 10_000,
-    keepAliveTimeout: 5_000,
-    connectionsCheckingInterval: 1_000,
-    noDelay: true,
-  });
-  server.on("request", onRequest);
-  const prove = boundUnproven(server, limits.unprovenConnectionsMax);
-  server.on("upgrade", (request, socket, head) => {
-    prove(request.socket);
-    onUpgrade(request, socket, head);
-  });
-  return server;
-}
-
-function listen(server: Server, where: { host: string; port: number } | { path: string }): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const failed = (cause: Error) =>
-      reject(
-        new Fatal("relay_cannot_listen", `The relay cannot listen: ${cause.message}`, {
-          cause,
-          next: "Choose another port, or stop what already listens there.",
-        }),
-      );
-    server.once("error", failed);
-    server.listen(where, () => {
-      server.off("error", failed);
-      resolve();
-    });
-  });
-}
-
-/** Every sandbox on the machine may connect, as another user too: the mount decides which see the socket. */
-async function listenUnix(server: Server, path: string): Promise<void> {
-  if (Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {
-    throw new Fatal("relay_socket_path_long", `The socket path ${path} has over ${SOCKET_PATH_BYTES_MAX} bytes`, {
-      next: "Choose a state directory with a shorter path.",
-    });
-  }
-  await mkdir(dirname(path), { recursive: true });
-  if (!(await isAnswering(path))) await rm(path, { force: true });
-  await listen(server, { path });
-  await chmod(path, 0o666);
-}
-
-/** A socket file that nobody listens on was left by a relay that was killed. */
-function isAnswering(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = createConnection(path);
-    const done = (answering: boolean) => {
-      socket.destroy();
-      resolve(answering);
-    };
-    socket.once("connect", () => done(true));
-    socket.once("error", () => done(false));
-  });
-}
-
 function urlOf(server: Server, host: string): string {
   const address = server.address();
   if (address === null || typeof address === "string") throw new Fatal("relay_cannot_listen", "The relay has no port");
@@ -145,16 +89,19 @@ function urlOf(server: Server, host: string): string {
 }
 
 /** Takes no new connection, then says goodbye on those that are open. */
-async function stop(servers: Server[], egress: EgressPipes, rooms: Rooms): Promise<void> {
-  const closed = servers.filter((server) => server.listening).map(closeServer);
+async function stop(
+  server: Server,
+  { sockets, egress, rooms }: { sockets: SandboxSockets; egress: EgressPipes; rooms: Rooms },
+): Promise<void> {
+  const closed = [sockets.closeAll(), ...(server.listening ? [closeServer(server)] : [])];
   egress.close();
   await closeRooms(rooms);
   await Promise.all(closed);
 }
 
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
+async function openSockets(folder: string | undefined, parts: Omit<RelayParts, "sockets">): Promise<SandboxSockets> {
+  if (folder === undefined) return noSandboxSockets();
+  // Through these no token is registered, so no socket is opened.
+  const endpoints = openEndpoints({ ...parts, sockets: noSandboxSockets() }, "sandboxes-only");
+  return openSandboxSockets({ folder, endpoints, limits: parts.limits, owners: parts.owners, log: parts.log });
 }

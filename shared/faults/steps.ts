@@ -74,7 +74,8 @@ export const STEPS = {
   "publisher.copy.stored": "RepositoryCopied is stored; the note is still on disk",
 
   "relay.token.registering": "A join token's hash came; it is not on disk",
-  "relay.token.registered": "The hash is on disk; the scheduler has no answer",
+  "relay.token.stored": "The hash is on disk; the sandbox's socket is not listened on",
+  "relay.token.registered": "The hash is on disk and the socket listened on; the scheduler has no answer",
   "relay.join.burning": "A join token is about to be traded; it still works on disk",
   "relay.join.burnt": "The token is used and the pass given on disk; pistisd has no answer",
   "relay.report.sending": "pistisd connected for the first time; nobody was told",

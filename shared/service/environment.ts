@@ -18,7 +18,9 @@ export const variables = {
   PISTIS_BLOBS: text.describe("folder of what is too large for a ledger message; one for all services"),
   PISTIS_RELAY_URL: z.url({ protocol: /^https?$/ }).describe("where the relay is reached"),
   PISTIS_RELAY_KEY: key.describe("the relay's admin key"),
-  PISTIS_RELAY_SOCKET: text.describe("the relay's Unix socket, for local sandboxes; in a folder with nothing else"),
+  PISTIS_RELAY_SOCKETS: text.describe(
+    "the folder of the sandboxes' own Unix sockets at the relay, with nothing else in it",
+  ),
   PISTIS_EGRESS_URL: text
     .refine((value) => parseEgressAddress(value) !== undefined, "is neither unix:/path nor tcp://host:port")
     .describe("where the relay reaches the egress service: unix:/path or tcp://host:port"),

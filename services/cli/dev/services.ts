@@ -35,13 +35,19 @@ export type ServiceParts = Readonly<{
 /** Starts them all; each is closed with `resources`. Resolves with the address of the HTTP API. */
 export async function startServices(parts: ServiceParts, steps: Steps, resources: Resources): Promise<{ url: string }> {
   const { config, provider, secrets, database, blobs, log } = parts;
-  const { relay: relayFolder, relaySocketPath, egressSocketPath, sandboxes, publisher } = serviceFolders(parts.folder);
+  const {
+    relay: relayFolder,
+    relaySocketFolder,
+    egressSocketPath,
+    sandboxes,
+    publisher,
+  } = serviceFolders(parts.folder);
   const nats = (user: NatsUser): NatsAccess => ({ url: parts.nats.url, seed: parts.nats.keys[user].seed });
   const named = (name: string, user: NatsUser) => ({ config, nats: nats(user), log: log(name) });
   const stored = { database, blobs, recent: new RecentMessages({ hearsAll: true }) };
   const egress = { address: `unix:${egressSocketPath}`, key: secrets.egressKey };
   const { url } = await steps.run("relay", () => {
-    const own = { key: parts.relayKey, folder: relayFolder, socketPath: relaySocketPath, egress };
+    const own = { key: parts.relayKey, folder: relayFolder, socketFolder: relaySocketFolder, egress };
     return openRelay({ ...named("relay", "relay"), ...own }, resources);
   });
   const relay = { url, key: parts.relayKey };
@@ -49,7 +55,10 @@ export async function startServices(parts: ServiceParts, steps: Steps, resources
     // What outlives this process would run on with nobody to speak to.
     const own = provider === "docker" ? { kind: provider, stopAtClose: true } : { kind: provider, stateDir: sandboxes };
     const name = `provider-${provider}` as const;
-    return openProviderService({ ...named(name, name), own, installId: secrets.installId, relaySocketPath }, resources);
+    return openProviderService(
+      { ...named(name, name), own, installId: secrets.installId, relaySocketFolder },
+      resources,
+    );
   });
   await steps.run("scheduler", () => {
     const own = { ...stored, relay, edgeNats: nats("edge-scheduler") };

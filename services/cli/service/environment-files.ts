@@ -51,7 +51,7 @@ function valuesFor(
   folder: StateFolder,
   values: InstallValues,
 ): Partial<Record<VariableName, string | undefined>> {
-  const { blobs, relaySocketPath, egressSocketPath, dockerProxySocketPath, relay, sandboxes, publisher } =
+  const { blobs, relaySocketFolder, egressSocketPath, dockerProxySocketPath, relay, sandboxes, publisher } =
     serviceFolders(folder);
   const data: Readonly<Record<string, string>> = { relay, publisher, "provider-local": sandboxes };
   return {
@@ -62,7 +62,7 @@ function valuesFor(
     PISTIS_BLOBS: blobs,
     PISTIS_RELAY_URL: values.relayUrl,
     PISTIS_RELAY_KEY: values.relayKey,
-    PISTIS_RELAY_SOCKET: relaySocketPath,
+    PISTIS_RELAY_SOCKETS: relaySocketFolder,
     PISTIS_EGRESS_URL: `unix:${egressSocketPath}`,
     PISTIS_EGRESS_KEY: values.egressKey,
     PISTIS_DOCKER_SOCKET: "/var/run/docker.sock",

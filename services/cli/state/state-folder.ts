@@ -34,7 +34,7 @@ export function serviceFolders({ path }: StateFolder) {
     nats: join(path, "nats"),
     blobs: join(path, "blobs"),
     relay: join(path, "relay"),
-    relaySocketPath: join(path, "relay-socket", "relay.sock"),
+    relaySocketFolder: join(path, "relay-sockets"),
     egressSocketPath: join(path, "egress", "pipe.sock"),
     dockerProxySocketPath: join(path, "docker-proxy", "docker.sock"),
     sandboxes: join(path, "sandboxes"),

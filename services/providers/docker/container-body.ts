@@ -1,7 +1,6 @@
 // What a container is asked to be. docker-proxy checks the same shapes from its side.
 
-import { basename, dirname } from "node:path";
-import type { SandboxNetwork } from "#schemas/network/sandbox-network.ts";
+import { relaySocketName } from "#schemas/wire/relay-http.ts";
 import { PISTISD_TARGET, RELAY_TARGET } from "#shared/docker/names.ts";
 import type { StartSandbox } from "../provider.ts";
 import type { Docker } from "./docker.ts";
@@ -27,7 +26,7 @@ export function sandboxBody(docker: Docker, request: StartSandbox, made: Made & 
     User: `${uid}:${uid}`,
     WorkingDir: "/",
     Hostname: "sandbox",
-    Env: environment(docker.relaySocketPath, request.spec.network),
+    Env: environment(request),
     Labels: sandboxLabels(docker.key, request),
     AttachStdin: false,
     AttachStdout: false,
@@ -68,13 +67,13 @@ export function fillerBody(key: string, { imageId, volume }: Made) {
 }
 
 /** The image's own PATH stays. The join token is not here: `docker inspect` and /proc/1/environ show all of it. */
-function environment(relaySocketPath: string, network: SandboxNetwork): string[] {
+function environment({ sandboxId, spec: { network } }: StartSandbox): string[] {
   const variables = {
     HOME: GUEST_HOME,
     USER: GUEST_NAME,
     LOGNAME: GUEST_NAME,
     LANG: "C.UTF-8",
-    PISTIS_RELAY_URL: `unix:${RELAY_TARGET}/${basename(relaySocketPath)}`,
+    PISTIS_RELAY_URL: `unix:${RELAY_TARGET}/${relaySocketName(sandboxId)}`,
     PISTIS_JOIN_TOKEN_FILE: JOIN_TOKEN_FILE,
     PISTISD_STATE,
     // With `open` it has an interface of its own.
@@ -112,12 +111,11 @@ function pistisdMount(volume: string, readOnly: boolean) {
   };
 }
 
-function relayMount({ docker, relaySocketPath }: Docker) {
+function relayMount({ docker, relaySocketFolder }: Docker) {
   const about = { Target: RELAY_TARGET, ReadOnly: true };
   const { relayVolume } = docker;
   if (relayVolume !== undefined) {
     return { Type: "volume", Source: relayVolume, ...about, VolumeOptions: { NoCopy: true } };
   }
-  const folder = dirname(relaySocketPath);
-  return { Type: "bind", Source: folder, ...about, BindOptions: { Propagation: "rprivate" } };
+  return { Type: "bind", Source: relaySocketFolder, ...about, BindOptions: { Propagation: "rprivate" } };
 }

@@ -11,7 +11,7 @@ export type DockerSetting = Readonly<{
   /** Marks what belongs to this install. */
   installId: string;
   /** The relay's Unix socket. Its folder is what the sandbox sees: it should hold nothing else. */
-  relaySocketPath: string;
+  relaySocketFolder: string;
   /** Holds pistisd, pistisd-entry and their libraries. */
   pistisdFolder: string;
   /** What sandboxes are made of when the task names no image. */

@@ -36,9 +36,9 @@ describe("a local provider after a crash", () => {
     request: StartSandbox;
     init: { pid: number; startTicks: string };
   }> {
-    const { stateDir, installId, relaySocketPath, pistisdFolder } = guests.setting;
+    const { stateDir, installId, relaySocketFolder, pistisdFolder } = guests.setting;
     const script = join(import.meta.dirname, "testing", "run-one-sandbox.ts");
-    const child = spawn(process.execPath, [script, stateDir, installId, relaySocketPath, pistisdFolder], {
+    const child = spawn(process.execPath, [script, stateDir, installId, relaySocketFolder, pistisdFolder], {
       stdio: ["pipe", "pipe", "inherit"],
     });
     children.push(child);

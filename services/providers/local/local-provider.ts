@@ -28,7 +28,7 @@ export type LocalSetting = Readonly<{
   /** Marks what belongs to this install. */
   installId: string;
   /** The relay's Unix socket. Its folder is what the sandbox sees: it should hold nothing else. */
-  relaySocketPath: string;
+  relaySocketFolder: string;
   /** Holds pistisd, pistisd-entry and their libraries. */
   pistisdFolder: string;
   /** Folders of this machine that every sandbox sees, read-only: path inside → path here. */

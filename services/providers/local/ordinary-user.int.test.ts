@@ -27,7 +27,7 @@ if (process.getuid?.() === 0) {
     afterEach(() => guests.dispose());
 
     it("runs sandboxes as that user, isolated and limited all the same", async () => {
-      const { relaySocketPath, pistisdFolder, installId } = guests.setting;
+      const { relaySocketFolder, pistisdFolder, installId } = guests.setting;
       execFileSync("chmod", ["755", guests.folder]);
       const stateDir = join(guests.folder, "own");
       mkdirSync(stateDir);
@@ -40,7 +40,7 @@ if (process.getuid?.() === 0) {
         seen(script),
         stateDir,
         `${installId}-own`,
-        relaySocketPath,
+        relaySocketFolder,
         pistisdFolder,
       ];
       const bound = ["--mount", "sh", "-c", BOUND, "sh", root, checkout, ...asOther, ...server];

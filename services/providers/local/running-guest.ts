@@ -1,5 +1,6 @@
 // A sandbox that runs as a child of this process: started, watched, ended.
-import { dirname, join } from "node:path";
+import { join } from "node:path";
+import { relaySocketName } from "#schemas/wire/relay-http.ts";
 import { failureOf } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { seccompFilter } from "#shared/system-calls/filter.ts";
@@ -109,7 +110,7 @@ function launchRequest(local: Local, meta: Meta, token: string, groupFiles: read
     folderOf(stateDir, meta.sandboxId),
     local.guestFiles,
     local.pistisdFolder,
-    dirname(local.relaySocketPath),
+    local.relaySocketFolder,
     ...inside.map((path) => readOnly[path] ?? ""),
   ];
   const launching = { groupFiles, stage: join(stateDir, "stage"), uid: meta.uid, argsDescriptor: Descriptor.args };
@@ -125,18 +126,18 @@ function launchRequest(local: Local, meta: Meta, token: string, groupFiles: read
     token: Descriptor.token,
     seccomp: seccomp === undefined ? undefined : Descriptor.seccomp,
   };
-  const args = guestArguments(view, descriptors, guestEnvironment(local, meta));
+  const args = guestArguments(view, descriptors, guestEnvironment(meta));
   return { command, env: { PATH: SYSTEM_PATH }, args, token, seccomp };
 }
 
-function guestEnvironment(local: Local, { spec }: Meta): Record<string, string> {
+function guestEnvironment({ sandboxId, spec }: Meta): Record<string, string> {
   return {
     PATH: SYSTEM_PATH,
     HOME: GUEST_HOME,
     USER: "pistis",
     LOGNAME: "pistis",
     LANG: "C.UTF-8",
-    PISTIS_RELAY_URL: `unix:${join(RELAY_FOLDER, local.relaySocketPath.slice(dirname(local.relaySocketPath).length + 1))}`,
+    PISTIS_RELAY_URL: `unix:${join(RELAY_FOLDER, relaySocketName(sandboxId))}`,
     PISTIS_JOIN_TOKEN_FILE: JOIN_TOKEN_FILE,
     PISTISD_STATE,
     ...(spec.network.mode === "none" ? {} : { PISTIS_EGRESS: "1" }),

@@ -23,8 +23,10 @@ import {
 } from "../legs/rooms.ts";
 import type { RelayLimits } from "../limits.ts";
 import type { Passes } from "../passes/passes.ts";
+import type { SandboxRecord } from "../passes/state-file.ts";
 import { bearerOf, keyCheck, perMinute } from "./access.ts";
 import { answer, HttpError, httpErrorOf, notFound, readJson, refuseUpgrade, tooMany, unauthorized } from "./answers.ts";
+import type { SandboxSockets, SocketOwners } from "./sandbox-sockets.ts";
 
 export type RelayParts = Readonly<{
   adminKey: string;
@@ -32,6 +34,8 @@ export type RelayParts = Readonly<{
   rooms: Rooms;
   egress: EgressPipes;
   reports: JoinReports;
+  sockets: SandboxSockets;
+  owners: SocketOwners;
   limits: RelayLimits;
   now: () => number;
   log: Log;
@@ -42,7 +46,7 @@ type Desk = RelayParts & {
   mayFail: (source: string) => boolean;
   mayConnect: (sandboxId: string) => boolean;
   mayEgress: (sandboxId: string) => boolean;
-  sockets: WebSocketServer;
+  webSockets: WebSocketServer;
 };
 
 type Exchange = { request: IncomingMessage; response: ServerResponse; id: string };
@@ -77,7 +81,7 @@ export type Endpoints = Readonly<{
 
 /** What answers on the TCP port (`everything`) or on the Unix socket (`sandboxes-only`). */
 export function openEndpoints(parts: RelayParts, offer: "everything" | "sandboxes-only"): Endpoints {
-  const sockets = new WebSocketServer({
+  const webSockets = new WebSocketServer({
     noServer: true,
     clientTracking: false,
     maxPayload: FRAME_BYTES_MAX,
@@ -93,7 +97,7 @@ export function openEndpoints(parts: RelayParts, offer: "everything" | "sandboxe
     mayFail: perMinute(parts.limits.badKeysPerMinuteMax, parts.now),
     mayConnect: perMinute(parts.limits.connectsPerMinuteMax, parts.now),
     mayEgress: perMinute(parts.limits.egressPerMinuteMax, parts.now),
-    sockets,
+    webSockets,
   };
   const offered = routes.filter((route) => offer === "everything" || route.by !== "admin");
   return {
@@ -154,9 +158,15 @@ function find(desk: Desk, offered: readonly Route[], request: IncomingMessage): 
 
 /** A join token is looked at by its own endpoint; everything else of a sandbox needs its pass. */
 function isPass(desk: Desk, route: Route, request: IncomingMessage): boolean {
-  const bearer = bearerOf(request);
-  if (bearer === undefined) return false;
-  return route.handle === join || desk.passes.holderOf(bearer) !== undefined;
+  if (route.handle === join) return bearerOf(request) !== undefined;
+  return holderOf(desk, request) !== undefined;
+}
+
+/** The sandbox whose pass the request shows. Through another sandbox's socket it is worth nothing. */
+function holderOf({ passes, owners }: Desk, request: IncomingMessage): Readonly<SandboxRecord> | undefined {
+  const sandbox = passes.holderOf(bearerOf(request) ?? "");
+  const owner = owners.get(request.socket);
+  return owner === undefined || sandbox?.sandboxId === owner ? sandbox : undefined;
 }
 
 function fail(desk: Desk, request: IncomingMessage, response: ServerResponse, error: unknown): void {
@@ -182,24 +192,32 @@ function health(_desk: Desk, { response }: Exchange): void {
   answer(response, 200, { status: "ok" });
 }
 
-async function registerToken({ passes, limits }: Desk, { request, response }: Exchange): Promise<void> {
+async function registerToken({ passes, sockets, limits }: Desk, { request, response }: Exchange): Promise<void> {
   const parsed = joinTokenRegistration.safeParse(await readJson(request, limits.bodyBytesMax));
   if (!parsed.success) {
     throw new HttpError(400, { code: "bad_request", message: z.prettifyError(parsed.error).slice(0, 1_000) });
   }
   step("relay.token.registering");
   await passes.register(parsed.data);
+  step("relay.token.stored");
+  await sockets.open(parsed.data.sandboxId);
   step("relay.token.registered");
   answer(response, 204);
 }
 
-async function join({ passes, rooms, egress: pipes, log }: Desk, { request, response }: Exchange): Promise<void> {
+async function join(
+  { passes, rooms, owners, egress: pipes, log }: Desk,
+  { request, response }: Exchange,
+): Promise<void> {
   step("relay.join.burning");
-  const { sandboxId, pass, generation } = await passes.trade(bearerOf(request) ?? "").catch((error: unknown) => {
-    throw error instanceof Refusal
-      ? new HttpError(401, { code: error.code, message: error.message, ...(error.next ? { next: error.next } : {}) })
-      : error;
-  });
+  const token = bearerOf(request) ?? "";
+  const { sandboxId, pass, generation } = await passes
+    .trade(token, owners.get(request.socket))
+    .catch((error: unknown) => {
+      throw error instanceof Refusal
+        ? new HttpError(401, { code: error.code, message: error.message, ...(error.next ? { next: error.next } : {}) })
+        : error;
+    });
   step("relay.join.burnt");
   expelSandbox(rooms, sandboxId, CloseCode.replaced);
   pipes.cut(sandboxId);
@@ -221,11 +239,15 @@ function showSandbox({ passes, rooms }: Desk, { response, id }: Exchange): void 
   answer(response, 200, statusOf(rooms, id, sandbox.generation));
 }
 
-async function deleteSandbox({ passes, rooms, egress: pipes, log }: Desk, { response, id }: Exchange): Promise<void> {
+async function deleteSandbox(
+  { passes, rooms, sockets, egress: pipes, log }: Desk,
+  { response, id }: Exchange,
+): Promise<void> {
   step("relay.passes.revoking");
   const revoked = passes.revoke(id);
   closeRoom(rooms, id);
   pipes.cut(id);
+  sockets.close(id);
   await revoked;
   step("relay.passes.revoked");
   log.info({ sandboxId: id }, "A sandbox's tokens and pass were revoked");
@@ -235,14 +257,14 @@ async function deleteSandbox({ passes, rooms, egress: pipes, log }: Desk, { resp
 const bootIdShape = z.string().regex(/^[\w.-]{1,100}$/);
 
 function connect(desk: Desk, { request, socket, head }: Upgrade): void {
-  const sandbox = desk.passes.holderOf(bearerOf(request) ?? "");
+  const sandbox = holderOf(desk, request);
   const bootId = bootIdShape.safeParse(request.headers[BOOT_ID_HEADER]);
   if (sandbox?.pass == null) throw unauthorized();
   if (!bootId.success) throw new HttpError(400, { code: "bad_request", message: `${BOOT_ID_HEADER} is missing` });
   if (!desk.mayConnect(sandbox.sandboxId)) throw tooMany();
   const { sandboxId, reportedBootId } = sandbox;
   const { generation } = sandbox.pass;
-  desk.sockets.handleUpgrade(request, socket, head, (ws) => {
+  desk.webSockets.handleUpgrade(request, socket, head, (ws) => {
     enterSandbox(desk.rooms, { ws, socket, sandboxId, generation, bootId: bootId.data });
     if (reportedBootId !== bootId.data) {
       desk.reports.tell({ kind: "joined", sandboxId, generation, bootId: bootId.data });
@@ -251,7 +273,7 @@ function connect(desk: Desk, { request, socket, head }: Upgrade): void {
 }
 
 function egress(desk: Desk, { request, socket, head }: Upgrade): void {
-  const sandbox = desk.passes.holderOf(bearerOf(request) ?? "");
+  const sandbox = holderOf(desk, request);
   if (sandbox?.pass == null || !(socket instanceof Socket)) throw unauthorized();
   const { sandboxId, pass } = sandbox;
   if (!desk.mayEgress(sandboxId)) throw tooMany();
@@ -264,7 +286,7 @@ function attach(desk: Desk, { request, socket, head, id }: Upgrade): void {
   if (!hasRoomForPeer(desk.rooms, id)) {
     throw new HttpError(429, { code: "too_many_peers", message: `${id} has too many server-side peers` });
   }
-  desk.sockets.handleUpgrade(request, socket, head, (ws) =>
+  desk.webSockets.handleUpgrade(request, socket, head, (ws) =>
     enterPeer(desk.rooms, { ws, socket, sandboxId: id, generation: sandbox.generation }),
   );
 }

@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import type { WebSocket } from "ws";
 import type { CloseCode } from "#schemas/wire/relay-http.ts";
 import type { RelayLimits } from "../limits.ts";
-import { countFrame, newTurns, type Turns, takeTurns } from "./turns.ts";
+import { countFrame, notePassing, type Turns, takeTurns } from "./turns.ts";
 
 export type Leg = {
   readonly ws: WebSocket;
@@ -25,7 +25,7 @@ export type Leg = {
   readonly turns: Turns;
 };
 
-export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg {
+export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits, turns: Turns): Leg {
   const leg: Leg = {
     ws,
     socket,
@@ -37,7 +37,7 @@ export function openLeg(ws: WebSocket, socket: Duplex, limits: RelayLimits): Leg
     blocks: new Set(),
     stuckTimer: undefined,
     unsentFrames: 0,
-    turns: newTurns(limits),
+    turns,
   };
   takeTurns(leg);
   socket.on("drain", () => unblock(leg));
@@ -78,6 +78,7 @@ function answerPing({ ws, socket, limits }: Leg, payload: Buffer): void {
 /** Sends a frame of `from` to `to`. The frame is not copied, so the caller must not use it again. */
 export function passOn(from: Leg, to: Leg, frame: Uint8Array): void {
   send(to, frame);
+  notePassing(from.turns);
   if (isFull(to)) block(from, to);
 }
 

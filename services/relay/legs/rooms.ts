@@ -9,6 +9,7 @@ import { CloseCode, type SandboxStatus } from "#schemas/wire/relay-http.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { RelayLimits } from "../limits.ts";
 import { checkLife, closeLeg, isTimely, type Leg, openLeg, passOn, send } from "./leg.ts";
+import { type Crowd, newCrowd, newTurns } from "./turns.ts";
 
 type SandboxLeg = { leg: Leg; bootId: string; generation: number; lateFrames: number };
 
@@ -25,6 +26,7 @@ export type Rooms = {
   readonly log: Log;
   readonly rooms: Map<string, Room>;
   readonly legs: Set<Leg>;
+  readonly crowd: Crowd;
 };
 
 const NOTHING = new Uint8Array(0);
@@ -32,7 +34,7 @@ const CHANNEL_OFFSET = 1;
 const CHANNEL_MAX = 0xffffffff;
 
 export function openRooms(limits: RelayLimits, log: Log): Rooms {
-  return { limits, log, rooms: new Map(), legs: new Set() };
+  return { limits, log, rooms: new Map(), legs: new Set(), crowd: newCrowd() };
 }
 
 /** What the relay tells of a sandbox; `generation` is used when no leg of it is there. */
@@ -112,7 +114,7 @@ function roomOf(rooms: Rooms, { sandboxId, generation }: Arrival): Room {
 }
 
 function keepLeg(rooms: Rooms, { ws, socket, sandboxId }: Arrival): Leg {
-  const leg = openLeg(ws, socket, rooms.limits);
+  const leg = openLeg(ws, socket, rooms.limits, newTurns(rooms.limits, { sandboxId, crowd: rooms.crowd }));
   rooms.legs.add(leg);
   ws.on("close", () => rooms.legs.delete(leg));
   ws.on("error", (error) => rooms.log.warn({ sandboxId, reason: error.message }, "A connection broke the protocol"));

@@ -15,8 +15,11 @@ export type Joined = Readonly<{ sandboxId: string; pass: string; generation: num
 export type Passes = Readonly<{
   /** Resolves when the token's hash is on disk. Throws Refusal for what cannot be registered. */
   register: (registration: JoinTokenRegistration) => Promise<void>;
-  /** Burns the token on disk, then answers with a pass. Throws Refusal `join_token_*`. */
-  trade: (token: string) => Promise<Joined>;
+  /**
+   * Burns the token on disk, then answers with a pass. `by`: the sandbox that shows it, where that is known; the token of
+   * another one is not known then, and is not burnt. Throws Refusal `join_token_*`.
+   */
+  trade: (token: string, by?: string) => Promise<Joined>;
   /** The sandbox whose current pass this is. */
   holderOf: (pass: string) => Readonly<SandboxRecord> | undefined;
   find: (sandboxId: string) => Readonly<SandboxRecord> | undefined;
@@ -47,7 +50,7 @@ export async function openPasses(options: {
   for (const sandbox of sandboxes.values()) enter(book, sandbox);
   return {
     register: (registration) => register(book, registration),
-    trade: (token) => trade(book, token),
+    trade: (token, by) => trade(book, token, by),
     holderOf: (pass) => holderOf(book, pass),
     find: (sandboxId) => sandboxes.get(sandboxId),
     list: () => [...sandboxes.values()],
@@ -112,11 +115,12 @@ function makeRoom(book: Book, sandbox: SandboxRecord): void {
   for (const token of sandbox.tokens.splice(index, 1)) book.tokens.delete(token.hash);
 }
 
-async function trade(book: Book, secret: string): Promise<Joined> {
+async function trade(book: Book, secret: string, by: string | undefined): Promise<Joined> {
   const hash = sha256(secret);
   const found = book.tokens.get(hash);
   if (found === undefined || !sameHash(found.token.hash, hash)) throw refusedToken("unknown", "is not known");
   const { sandbox, token } = found;
+  if (by !== undefined && sandbox.sandboxId !== by) throw refusedToken("unknown", "is not known");
   if (token.used) throw refusedToken("used", `of ${sandbox.sandboxId} was used before`);
   if (Date.parse(token.expiresAt) <= book.now()) throw refusedToken("expired", `of ${sandbox.sandboxId} has expired`);
   if (token.generation < sandbox.generation) throw refusedToken("superseded", `is of an older ${sandbox.sandboxId}`);

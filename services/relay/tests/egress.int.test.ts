@@ -95,7 +95,7 @@ describe("the relay's way out of a sandbox", () => {
     it(`S60: pipes a sandbox's bytes to the egress service and back, over ${kind}, and says whose they are`, async () => {
       await startWith();
       const { sandboxId, pass } = await joinSandbox(relay);
-      const { socket, status } = await askFor(kind === "its port" ? tcp : { path: relay.socketPath }, pass);
+      const { socket, status } = await askFor(kind === "its port" ? tcp : { path: relay.socketOf(sandboxId) }, pass);
       expect(status).to.equal(101);
       const { socket: service, greeting } = await egress.next();
       expect(greeting).to.deep.equal({ key: KEY, sandboxId, generation: 1 });
@@ -120,8 +120,8 @@ describe("the relay's way out of a sandbox", () => {
   it("says so when there is no egress service, and when it does not answer or does not know the relay", async () => {
     relay = await startRelayForTest();
     const codeFor = async () => {
-      const { pass } = await joinSandbox(relay);
-      const { status, body } = await askFor({ path: relay.socketPath }, pass);
+      const { sandboxId, pass } = await joinSandbox(relay);
+      const { status, body } = await askFor({ path: relay.socketOf(sandboxId) }, pass);
       return [status, (JSON.parse(body) as { code: string }).code];
     };
     expect(await codeFor()).to.deep.equal([404, "egress_not_configured"]);

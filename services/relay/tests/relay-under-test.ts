@@ -8,6 +8,7 @@ import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
 import { connectSandbox, type FrameSocket } from "#shared/testing/sandbox-peer.ts";
+import { socketPath } from "../http/sandbox-sockets.ts";
 import type { JoinReport } from "../join-reports.ts";
 import { type RelayDependencies, startRelay } from "../relay.ts";
 
@@ -23,7 +24,7 @@ export async function startRelayForTest(changes: Partial<RelayDependencies> = {}
   const settings: RelayDependencies = {
     host: "127.0.0.1",
     port: 0,
-    socketPath: join(folder, "relay.sock"),
+    socketFolder: join(folder, "sockets"),
     adminKey,
     stateFile: join(folder, "relay.json"),
     reportJoined: async (report) => void reports.push(report),
@@ -36,7 +37,9 @@ export async function startRelayForTest(changes: Partial<RelayDependencies> = {}
   return {
     url: relay.url,
     wsUrl: relay.url.replace("http", "ws"),
-    socketPath: join(folder, "relay.sock"),
+    socketFolder: settings.socketFolder ?? "",
+    /** Of one that is registered. */
+    socketOf: (sandboxId: string) => socketPath(settings.socketFolder ?? "", sandboxId),
     stateFile: settings.stateFile,
     reports,
     resources,

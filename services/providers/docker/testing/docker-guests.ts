@@ -74,7 +74,7 @@ export async function guestSetting(
   await chmod(join(pistisdFolder, "pistisd-entry"), 0o755);
   return {
     installId: folder,
-    relaySocketPath: join(folder, "relay", "relay.sock"),
+    relaySocketFolder: join(folder, "relay"),
     pistisdFolder,
     image,
     docker: { ...dockerSandboxes.parse({}), ...docker },

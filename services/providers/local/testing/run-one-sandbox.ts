@@ -4,8 +4,8 @@ import { startRequest } from "../../provider.contract.ts";
 import { openLocalProvider } from "../local-provider.ts";
 import { readLife } from "../sandbox-folder.ts";
 
-const [stateDir = "", installId = "", relaySocketPath = "", pistisdFolder = ""] = process.argv.slice(2);
-const setting = { stateDir, installId, relaySocketPath, pistisdFolder, readOnly: {}, log: silentLog };
+const [stateDir = "", installId = "", relaySocketFolder = "", pistisdFolder = ""] = process.argv.slice(2);
+const setting = { stateDir, installId, relaySocketFolder, pistisdFolder, readOnly: {}, log: silentLog };
 const provider = await openLocalProvider(setting);
 const request = startRequest();
 await provider.create(request);

@@ -37,7 +37,7 @@ export async function openShellGuests(readOnly: LocalSetting["readOnly"] = {}): 
   const setting: LocalSetting = {
     stateDir: join(folder, "state"),
     installId: folder,
-    relaySocketPath: join(folder, "relay", "relay.sock"),
+    relaySocketFolder: join(folder, "relay"),
     pistisdFolder: join(folder, "pistisd"),
     readOnly,
     log: silentLog,
