@@ -1,98 +1,31 @@
 import type { PistisEvent } from "#schemas/ledger/event.ts";
-import type { BrainEvent, ReplyPart } from "#schemas/ledger/events/brain.ts";
-import { specify } from "#shared/testing/given.ts";
-import { reportPlace } from "#shared/testing/report-place.ts";
-import { type BrainCommand, type CallEnd, decide } from "./decide.ts";
-import { evolve, initialState } from "./session.ts";
-
-const { given } = specify({ initialState, evolve, decide });
-
-const turnId = "trn_1";
-const created: PistisEvent = { type: "SessionCreated", data: { title: "", model: "script", provider: "local" } };
-const posted = (messageId: string, delivery: "steer" | "queue" = "steer"): PistisEvent => ({
-  type: "MessagePosted",
-  data: { messageId, text: `text of ${messageId}`, delivery },
-});
-const startedTurn = (epoch: number, ...messageIds: string[]): BrainEvent => ({
-  type: "TurnStarted",
-  data: { turnId, epoch, brain: "brain-a", messageIds },
-});
-const needed = (reason: "absent" | "stopped" | "unreachable" | "unprobed"): BrainEvent => ({
-  type: "SandboxNeeded",
-  data: { turnId, reason },
-});
-const joined = (generation = 1, bootId = "boot-1"): PistisEvent => ({
-  type: "SandboxJoined",
-  data: { sandboxId: "sbx_1", generation, bootId, report: reportPlace(1) },
-});
-const probed = (generation = 1, passed = true): PistisEvent => {
-  const outcome = passed ? ("unreachable" as const) : ("answered" as const);
-  const findings = [{ target: "a host", expected: "closed" as const, outcome, ok: passed }];
-  return { type: "EgressProbed", data: { sandboxId: "sbx_1", generation, passed, findings, durationMs: 1 } };
-};
-const stopped: PistisEvent = { type: "SandboxStopped", data: { sandboxId: "sbx_1", generation: 1, reason: "crash" } };
-const interrupt: PistisEvent = { type: "InterruptRequested", data: { turnId } };
-const endRequested: PistisEvent = { type: "SessionEndRequested", data: {} };
-const ended = (reason: "completed" | "interrupted" | "failed"): BrainEvent => ({
-  type: "TurnEnded",
-  data: { turnId, reason },
-});
-const call = (callId: string): ReplyPart => ({
-  type: "tool-call",
-  callId,
-  modelCallId: callId,
-  tool: "bash",
-  input: {},
-});
-const replyData = (...content: ReplyPart[]) => ({
-  replyId: "rpl_1",
-  model: "script",
-  content,
-  finishReason: "stop" as const,
-  usage: { inputTokens: 1, outputTokens: 1, cachedInputTokens: 0 },
-  costUsd: 0,
-  requestMs: 1,
-});
-const replied = (...content: ReplyPart[]): BrainEvent => ({
-  type: "ModelReplied",
-  data: { turnId, ...replyData(...content) },
-});
-const toolStarted = (callId: string, epoch = 1): BrainEvent => ({
-  type: "ToolStarted",
-  data: { turnId, callId, tool: "bash", epoch, sandboxId: "sbx_1" },
-});
-const doneData = (callId: string) => ({
-  callId,
-  outcome: { status: "exited", exitCode: 0 } as const,
-  text: "",
-  durationMs: 1,
-});
-const toolDone = (callId: string): BrainEvent => ({ type: "ToolDone", data: { turnId, ...doneData(callId) } });
-const takenOver: BrainEvent = { type: "TurnTakenOver", data: { turnId, epoch: 2, brain: "brain-b" } };
-
-const start: BrainCommand = { type: "StartTurn", turnId, brain: "brain-a" };
-const record = (...content: ReplyPart[]) => ({
-  type: "RecordReply" as const,
-  epoch: 1,
-  reply: replyData(...content),
-  refused: [],
-  ending: { reason: "completed" as const },
-});
-const startCalls = (...callIds: string[]): BrainCommand => ({
-  type: "StartCalls",
-  epoch: 1,
-  callIds,
-  sandboxId: "sbx_1",
-});
-const end = (callId: string): CallEnd => ({ type: "ToolDone", data: doneData(callId) });
-const finish = (callId: string, ...next: string[]): BrainCommand => ({
-  type: "FinishCall",
-  epoch: 1,
-  end: end(callId),
-  next: next.length === 0 ? undefined : { callIds: next, sandboxId: "sbx_1" },
-});
-const endTurn: BrainCommand = { type: "EndTurn", epoch: 1, ending: { reason: "interrupted" } };
-const open = [created, posted("msg_1"), startedTurn(1, "msg_1"), needed("absent"), joined(), probed()];
+import type { BrainEvent } from "#schemas/ledger/events/brain.ts";
+import {
+  call,
+  created,
+  ended,
+  endRequested,
+  endTurn,
+  finish,
+  given,
+  interrupt,
+  joined,
+  needed,
+  open,
+  posted,
+  probed,
+  record,
+  replied,
+  start,
+  startCalls,
+  startedTurn,
+  stopped,
+  takenOver,
+  toolDone,
+  toolStarted,
+  turnId,
+} from "../testing/session-fixture.ts";
+import type { BrainCommand } from "./decide.ts";
 
 describe("starting a turn", () => {
   it("takes every message that waits, and asks for a sandbox when none is up", () => {
@@ -281,81 +214,6 @@ describe("messages during a turn", () => {
     given(...open, posted("msg_2"), interrupt)
       .when(deliver)
       .thenNothing();
-  });
-});
-
-describe("the sandbox", () => {
-  const ask = (reason: "absent" | "stopped" | "unreachable"): BrainCommand => ({
-    type: "AskForSandbox",
-    epoch: 1,
-    reason,
-  });
-
-  it("is asked for once", () => {
-    given(...open, stopped)
-      .when(ask("stopped"))
-      .then(needed("stopped"));
-    given(...open, stopped, needed("stopped"))
-      .when(ask("stopped"))
-      .thenNothing();
-    given(...open)
-      .when(ask("stopped"))
-      .thenNothing();
-  });
-
-  it("is asked about once while it does not answer, and again after it had answered", () => {
-    given(...open)
-      .when(ask("unreachable"))
-      .then(needed("unreachable"));
-    given(...open, needed("unreachable"))
-      .when(ask("unreachable"))
-      .thenNothing();
-    given(...open, needed("unreachable"), replied(call("cal_1")), toolStarted("cal_1"))
-      .when(ask("unreachable"))
-      .then(needed("unreachable"));
-  });
-});
-
-describe("the network of the sandbox", () => {
-  const replacing = joined(2, "boot-2");
-
-  it("C117: lets no call start before a probe of this generation passed", () => {
-    const unprobed = [...open.slice(0, -1), replied(call("cal_1"))];
-    given(...unprobed)
-      .when(startCalls("cal_1"))
-      .thenNothing();
-    given(...unprobed, probed(1, false))
-      .when(startCalls("cal_1"))
-      .thenNothing();
-    given(...unprobed, probed())
-      .when(startCalls("cal_1"))
-      .then(toolStarted("cal_1"));
-    given(...unprobed, probed(), replacing)
-      .when(startCalls("cal_1"))
-      .thenNothing();
-    given(...unprobed, probed(), replacing, probed(2))
-      .when(startCalls("cal_1"))
-      .then(toolStarted("cal_1"));
-  });
-
-  it("C117: holds back the first call of a reply, and the next one after a result, just the same", () => {
-    const command = record(call("cal_1"));
-    given(...open, replacing)
-      .when({ ...command, start: { callIds: ["cal_1"], sandboxId: "sbx_1" } })
-      .then(replied(call("cal_1")));
-    given(...open, replied(call("cal_1"), call("cal_2")), toolStarted("cal_1"), replacing)
-      .when(finish("cal_1", "cal_2"))
-      .then(toolDone("cal_1"));
-  });
-
-  it("is asked about anew by the turn after one that failed for it, and never again once it passed", () => {
-    const failed = [...open.slice(0, -1), probed(1, false), ended("failed"), posted("msg_2")];
-    given(...failed)
-      .when(start)
-      .then(startedTurn(2, "msg_2"), needed("unprobed"));
-    given(...open, joined(1, "boot-2"), ended("completed"), posted("msg_2"))
-      .when(start)
-      .then(startedTurn(2, "msg_2"));
   });
 });
 
