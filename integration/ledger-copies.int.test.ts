@@ -11,7 +11,6 @@ import type { Verification } from "#shared/ledger/verification.ts";
 import { openLedgerAndFeed } from "#shared/nats/access.ts";
 import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { planRepair, repairLedger } from "#shared/nats/ledger/repair.ts";
-import { scanLedger, WHOLE_LEDGER } from "#shared/nats/ledger/scan.ts";
 import { standingOf } from "#shared/nats/ledger/standing.ts";
 import { verifyLedger } from "#shared/nats/ledger/verify-ledger.ts";
 import { silentLog } from "#shared/service/log.ts";
@@ -53,25 +52,6 @@ describe("the ledger's two copies", function () {
       }
     }
     return before;
-  }
-
-  async function stored() {
-    const found: object[] = [];
-    const manager = await (await copies.connect("setup")).jetstreamManager();
-    for await (const { sequence, subject, messageId, bytes } of scanLedger(await copies.connect("setup"), {
-      after: 0,
-      subject: WHOLE_LEDGER,
-    })) {
-      const { header } = await manager.streams.getMessage(LEDGER_STREAM, { seq: sequence });
-      found.push({
-        sequence,
-        subject,
-        messageId,
-        types: header.get("Pistis-Types"),
-        text: Buffer.from(bytes).toString(),
-      });
-    }
-    return found;
   }
 
   const start = async (nats = "brain" as const) =>
@@ -116,7 +96,7 @@ describe("the ledger's two copies", function () {
     await copies.keep("old");
     const end = await write(sessions, 30, last);
     await copies.project();
-    const before = await stored();
+    const before = await copies.stored();
     await copies.rollBack("old");
     expect(await failureFrom(() => start())).to.include({ code: "ledger_behind_mirror" });
     const damaged = await verify();
@@ -125,7 +105,7 @@ describe("the ledger's two copies", function () {
     );
     expect(damaged.faults.map(({ sequence }) => sequence)).to.deep.equal([61, 62, 63]);
     expect(await repair()).to.deep.equal({ messages: 90, lost: [] });
-    expect(await stored()).to.deep.equal(before);
+    expect(await copies.stored()).to.deep.equal(before);
     expect(await verify()).to.deep.include({ messages: 150, mirrored: 150, faults: [], lost: [] });
     expect(await repair()).to.equal(undefined);
     // The versions that services remember are right again.
@@ -145,11 +125,11 @@ describe("the ledger's two copies", function () {
   it("C138: a ledger that is gone whole is made again from its mirror", async () => {
     await write([newId("session"), newId("session")], 100);
     await copies.project();
-    const before = await stored();
+    const before = await copies.stored();
     await copies.whileStopped((store) => rm(store, { recursive: true }));
     expect((await standingOf(await copies.connect("setup"), copies.mirror)).status).to.equal("behind");
     expect(await repair()).to.deep.equal({ messages: 200, lost: [] });
-    expect(await stored()).to.deep.equal(before);
+    expect(await copies.stored()).to.deep.equal(before);
     expect(await verify()).to.deep.include({ messages: 200, mirrored: 200, faults: [] });
   });
 
@@ -202,7 +182,7 @@ describe("the ledger's two copies", function () {
     expect(await failureFrom(async () => repairLedger(await parts(), plan, IGNORED))).to.include({
       code: "ledger_written_to",
     });
-    expect(await stored()).to.have.length(1);
+    expect(await copies.stored()).to.have.length(1);
   });
 
   it("C138: keeps the place of a message that is in no copy any more, and says that it is lost", async () => {

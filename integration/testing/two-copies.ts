@@ -2,6 +2,7 @@
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
 import { startProjector } from "#services/projector/projector.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import { memoryBlobs } from "#shared/blobs/memory.ts";
@@ -15,6 +16,7 @@ import { connectNats, type NatsConnection } from "#shared/nats/connection.ts";
 import { type NatsUser, newNatsKeys } from "#shared/nats/keys.ts";
 import { openLedgerFeed } from "#shared/nats/ledger/jetstream-feed.ts";
 import { openLedger } from "#shared/nats/ledger/jetstream-ledger.ts";
+import { scanLedger, WHOLE_LEDGER } from "#shared/nats/ledger/scan.ts";
 import { lastSequence } from "#shared/nats/ledger/standing.ts";
 import { prepareNats } from "#shared/nats/setup.ts";
 import { silentLog } from "#shared/service/log.ts";
@@ -33,6 +35,8 @@ export type TwoCopies = Readonly<{
   connectForGood: (user: NatsUser) => Promise<NatsConnection>;
   /** For the writer gateway. */
   ledger: () => Promise<Ledger>;
+  /** Every message as the stream holds it. */
+  stored: () => Promise<object[]>;
   /** Runs the projector until the mirror has come to the ledger's end. */
   project: () => Promise<void>;
   /** Stops the server, does this to its store, and starts it again. */
@@ -93,6 +97,7 @@ export async function openTwoCopies(): Promise<TwoCopies> {
     connect,
     connectForGood,
     ledger: async () => openLedger({ nats: await connect("gateway"), writer: "gateway", shards: SHARDS, blobs }),
+    stored: async () => storedIn(await connect("setup")),
     project: async () => project(await connect("projector"), database, blobs),
     whileStopped,
     keep: (name) => whileStopped((folder) => cp(folder, aside(name), { recursive: true })),
@@ -103,6 +108,18 @@ export async function openTwoCopies(): Promise<TwoCopies> {
       }),
     close: () => resources.close(),
   };
+}
+
+async function storedIn(nats: NatsConnection): Promise<object[]> {
+  const found: object[] = [];
+  const manager = await nats.jetstreamManager();
+  for await (const { sequence, bytes, ...about } of scanLedger(nats, { after: 0, subject: WHOLE_LEDGER })) {
+    const { header } = await manager.streams.getMessage(LEDGER_STREAM, { seq: sequence });
+    const { subject, messageId } = about;
+    const text = Buffer.from(bytes).toString();
+    found.push({ sequence, subject, messageId, types: header.get("Pistis-Types"), text });
+  }
+  return found;
 }
 
 async function project(nats: NatsConnection, database: Database, blobs: Blobs): Promise<void> {
