@@ -1,4 +1,4 @@
-// What sessions cost a brain that has worked on them and does not any more: its heap after a collection, its memory and
+// What sessions cost a brain that has worked on them and does not any more: what its heap holds after a collection, its memory and
 // its processor time, with many idle sessions and before there was any. The brain is a process of its own.
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,7 +18,7 @@ const FORGOTTEN_MS = WARM_MS * 1.3;
 const KIB = 1024;
 const TICKS_PER_SECOND = 100;
 
-type Cost = Readonly<{ heapKiB: number; residentKiB: number; cpuMsPerSecond: number }>;
+type Cost = Readonly<{ heldKiB: number; residentKiB: number; cpuMsPerSecond: number }>;
 
 export async function idleSessionsBench(): Promise<Row[]> {
   const port = await stablePort();
@@ -48,9 +48,9 @@ export async function idleSessionsBench(): Promise<Row[]> {
 function rowsOf(before: Cost, after: Cost): Row[] {
   const each = (of: (cost: Cost) => number) => (of(after) - of(before)) / SESSIONS;
   return [
-    row("idle session: heap of its brain", "KiB", { value: each(({ heapKiB }) => heapKiB) }, { atMost: 0.5 }),
-    row(`brain with ${SESSIONS} idle sessions: heap`, "KiB", {
-      ...{ value: after.heapKiB, baseline: before.heapKiB },
+    row("idle session: held by its brain", "KiB", { value: each(({ heldKiB }) => heldKiB) }, { atMost: 0.5 }),
+    row(`brain with ${SESSIONS} idle sessions: held`, "KiB", {
+      ...{ value: after.heldKiB, baseline: before.heldKiB },
     }),
     row(`brain with ${SESSIONS} idle sessions: resident`, "KiB", {
       ...{ value: after.residentKiB, baseline: before.residentKiB },
@@ -80,7 +80,7 @@ async function costOf(install: ServiceProcesses, inspector: Inspector): Promise<
   await delay(CPU_MS);
   const cpuMs = (((await ticksOf(pid)) - ticks) / TICKS_PER_SECOND) * 1_000;
   const cpuMsPerSecond = cpuMs / ((performance.now() - from) / 1_000);
-  return { cpuMsPerSecond, heapKiB: (await inspector.heapBytes()) / KIB, residentKiB: await residentKiB(pid) };
+  return { cpuMsPerSecond, heldKiB: (await inspector.heldBytes()) / KIB, residentKiB: await residentKiB(pid) };
 }
 
 /** User and system time; after the name, which may hold anything, so the fields are counted from its bracket. */
