@@ -56,7 +56,7 @@ export function noSandboxSockets(): SandboxSockets {
 
 /**
  * Makes the folder ready and opens no socket yet. Throws Fatal `relay_socket_path_long` when the kernel cannot hold the
- * paths, `relay_cannot_listen` when another relay uses the folder.
+ * paths, `relay_cannot_listen` when another relay uses the folder, `relay_sockets_folder` when it is not the relay's alone.
  */
 export async function openSandboxSockets(place: Place): Promise<SandboxSockets> {
   const longest = socketPath(place.folder, newId("sandbox"));
@@ -111,12 +111,21 @@ async function clean(folder: string): Promise<void> {
 
 /** As a user who is not root the relay cannot list what it has closed to listing itself. */
 async function listedByOwner(folder: string): Promise<Dirent[]> {
-  await chmod(folder, 0o700);
-  return readdir(folder, { withFileTypes: true });
+  try {
+    await chmod(folder, 0o700);
+    return await readdir(folder, { withFileTypes: true });
+  } catch (cause) {
+    throw unfit(`${folder} is not the relay's own folder`, cause);
+  }
 }
 
 function notAlone(folder: string): Fatal {
-  return new Fatal("relay_sockets_folder", `${folder} holds other things than the sockets of sandboxes`, {
+  return unfit(`${folder} holds other things than the sockets of sandboxes`);
+}
+
+function unfit(message: string, cause?: unknown): Fatal {
+  return new Fatal("relay_sockets_folder", message, {
+    cause,
     next: "Give the relay a folder of its own with PISTIS_RELAY_SOCKETS.",
   });
 }
