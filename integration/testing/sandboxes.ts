@@ -75,7 +75,13 @@ export async function openSandboxes({ image, spec = {}, joinMs = JOIN_MS }: Sand
       ? await openLocalProvider({ ...about, stateDir: join(folder, "local"), readOnly: {} })
       : await openDockerProvider({ ...about, image, docker: dockerSandboxes.parse({}), stopAtClose: false });
   resources.add("provider", provider, (it) => it.close());
-  const openLink = openRelayLinks({ relayUrl: relay.url, adminKey, reattachMs: 5_000, log: silentLog });
+  const openLink = openRelayLinks({
+    relayUrl: relay.url,
+    adminKey,
+    connect: () => relay.connect(),
+    reattachMs: 5_000,
+    log: silentLog,
+  });
   /** A start with a new join token. */
   const request = async (ref: SandboxRef): Promise<StartSandbox> => {
     const joinToken = await registerToken(relay.url, adminKey, ref);

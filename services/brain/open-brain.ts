@@ -12,7 +12,7 @@ import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/acces
 import { openLeases } from "#shared/nats/leases.ts";
 import { openLivePublisher } from "#shared/nats/live.ts";
 import { LEASE_TTL_MS_DEFAULT } from "#shared/nats/setup.ts";
-import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
+import { linkAccess, openRelayLinks, type RelayAccess } from "#shared/sandbox-link/relay-link.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { startBrain } from "./brain.ts";
@@ -24,7 +24,7 @@ export type BrainParts = Readonly<{
   blobs: Blobs;
   /** Shared by the services of one process. */
   recent?: RecentMessages | undefined;
-  relay: { url: string; key: string };
+  relay: RelayAccess;
   /** For people; the host's name when absent. */
   name?: string | undefined;
   log: Log;
@@ -42,7 +42,7 @@ export async function openBrain(parts: BrainParts, resources: Resources): Promis
   const brain = await startBrain({
     ...(await openLedgerAndFeed({ nats, writer: "brain", shards, blobs, mirror: mirrorReader(database), recent, log })),
     leases: await openLeases({ nats, holder: brainName, ttlMs: LEASE_TTL_MS_DEFAULT }),
-    openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
+    openLink: openRelayLinks({ ...linkAccess(relay), reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),
     config,
     snapshots: openSnapshots(database),

@@ -6,7 +6,7 @@ import { mirrorReader } from "#shared/database/mirror.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLiveSubscriber } from "#shared/nats/live.ts";
-import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
+import { linkAccess, openRelayLinks, type RelayAccess } from "#shared/sandbox-link/relay-link.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { choicesOf } from "./choices.ts";
@@ -21,7 +21,7 @@ export type GatewayParts = Readonly<{
   blobs: Blobs;
   /** Shared by the services of one process. */
   recent?: RecentMessages | undefined;
-  relay: { url: string; key: string };
+  relay: RelayAccess;
   log: Log;
 }>;
 
@@ -50,7 +50,7 @@ export async function openGateway(parts: GatewayParts, resources: Resources): Pr
     live: openLiveSubscriber({ nats: liveNats }),
     database,
     blobs,
-    openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
+    openLink: openRelayLinks({ ...linkAccess(relay), reattachMs: config.recovery.reattachMs, log }),
     choices: choicesOf(config),
     checks: { nats: () => nats.flush() },
     log,

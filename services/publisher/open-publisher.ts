@@ -6,7 +6,7 @@ import { mirrorReader } from "#shared/database/mirror.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLivePublisher } from "#shared/nats/live.ts";
-import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
+import { linkAccess, openRelayLinks, type RelayAccess } from "#shared/sandbox-link/relay-link.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { startPublisher } from "./publisher.ts";
@@ -18,7 +18,7 @@ export type PublisherParts = Readonly<{
   blobs: Blobs;
   /** Shared by the services of one process. */
   recent?: RecentMessages | undefined;
-  relay: { url: string; key: string };
+  relay: RelayAccess;
   /** Holds the mirrors of repositories. */
   folder: string;
   log: Log;
@@ -42,7 +42,7 @@ export async function openPublisher(parts: PublisherParts, resources: Resources)
       recent,
       log,
     })),
-    openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: config.recovery.reattachMs, log }),
+    openLink: openRelayLinks({ ...linkAccess(relay), reattachMs: config.recovery.reattachMs, log }),
     live: resources.add("live publisher", openLivePublisher({ nats: liveNats }), ({ close }) => close()),
     config: config.git,
     stateDir: folder,

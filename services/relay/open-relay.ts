@@ -8,7 +8,7 @@ import { openReportSender } from "#shared/nats/work-queue.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import type { EgressService } from "./egress/egress-pipes.ts";
-import { startRelay } from "./relay.ts";
+import { type Relay, startRelay } from "./relay.ts";
 
 export type RelayParts = Readonly<{
   config: Pick<PistisConfig, "relay">;
@@ -23,7 +23,7 @@ export type RelayParts = Readonly<{
 }>;
 
 /** Closed with `resources`. */
-export async function openRelay(parts: RelayParts, resources: Resources): Promise<{ url: string }> {
+export async function openRelay(parts: RelayParts, resources: Resources): Promise<Pick<Relay, "url" | "connect">> {
   const { config, key, folder, socketFolder, log } = parts;
   const egress = parts.egress === undefined ? undefined : egressService(parts.egress);
   const reports = openReportSender({ nats: await openNats(parts.nats, "relay", resources), reporter: "relay" });

@@ -2,6 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import type { Server } from "node:http";
 import { dirname } from "node:path";
+import { type Duplex, duplexPair } from "node:stream";
 import { Fatal } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
@@ -41,8 +42,15 @@ export type RelayDependencies = Readonly<{
 
 const ADMIN_KEY_LENGTH_MIN = 16;
 
+export type Relay = RunningService &
+  Readonly<{
+    url: string;
+    /** A connection from this very process, as good as one to the port: with all of HTTP, and no socket in between. */
+    connect: () => Duplex;
+  }>;
+
 /** Resolves when the relay listens. Throws Fatal for a state file, key or address that cannot be used. */
-export async function startRelay(dependencies: RelayDependencies): Promise<RunningService & { url: string }> {
+export async function startRelay(dependencies: RelayDependencies): Promise<Relay> {
   const { host, port, adminKey, stateFile, reportJoined, log, now = Date.now } = dependencies;
   if (adminKey.length < ADMIN_KEY_LENGTH_MIN) throw weakKey();
   const limits: RelayLimits = { ...relayLimits, ...dependencies.limits };
@@ -69,7 +77,7 @@ export async function startRelay(dependencies: RelayDependencies): Promise<Runni
     await listen(tcp, { host, port });
     const url = urlOf(tcp, host);
     log.info({ url, sockets: dependencies.socketFolder }, "The relay listens");
-    return { name: "relay", url, close: () => resources.close() };
+    return { name: "relay", url, connect: () => connectWithin(tcp), close: () => resources.close() };
   } catch (error) {
     await resources.close();
     throw error;
@@ -80,6 +88,13 @@ function weakKey(): Fatal {
   return new Fatal("relay_key_weak", `The relay's admin key has less than ${ADMIN_KEY_LENGTH_MIN} characters`, {
     next: "Set PISTIS_RELAY_KEY to a long random text, for example from `openssl rand -base64 32`.",
   });
+}
+
+function connectWithin(server: Server): Duplex {
+  const [near, far] = duplexPair();
+  if (server.listening) server.emit("connection", far);
+  else near.destroy(new Error("The relay is closed"));
+  return near;
 }
 
 function urlOf(server: Server, host: string): string {

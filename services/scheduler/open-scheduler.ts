@@ -16,7 +16,7 @@ import {
   openTimerReceiver,
   openTimerSender,
 } from "#shared/nats/work-queue.ts";
-import { openRelayLinks } from "#shared/sandbox-link/relay-link.ts";
+import { linkAccess, openRelayLinks, type RelayAccess } from "#shared/sandbox-link/relay-link.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
 import { startScheduler } from "./scheduler.ts";
@@ -29,7 +29,7 @@ export type SchedulerParts = Readonly<{
   blobs: Blobs;
   /** Shared by the services of one process. */
   recent?: RecentMessages | undefined;
-  relay: { url: string; key: string };
+  relay: RelayAccess;
   log: Log;
 }>;
 
@@ -71,7 +71,7 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
       sender: openProbeSender({ nats }),
       receiver: openProbeReceiver({ nats, log }),
       settings: config.sandboxes.probe,
-      openLink: openRelayLinks({ relayUrl: relay.url, adminKey: relay.key, reattachMs: PROBE_REATTACH_MS, log }),
+      openLink: openRelayLinks({ ...linkAccess(relay), reattachMs: PROBE_REATTACH_MS, log }),
     },
     timers: { sender: openTimerSender({ nats }), receiver: openTimerReceiver({ nats, log }) },
     answerNetwork: (answer) => answerNetworkQuestions({ nats: edge, answer, log }),

@@ -1,5 +1,6 @@
 // Keeps a peer connected to its sandbox: dials the relay, says hello whenever the sandbox (again) is there,
 // dials again after a loss. Whatever comes once the sandbox has accepted the peer goes to `events.frame`.
+import type { Duplex } from "node:stream";
 import type { z } from "zod";
 import { type Frame, Kind, readFrame, writeFrame } from "#schemas/wire/frame.ts";
 import {
@@ -39,6 +40,7 @@ export type ConnectionEvents = Readonly<{
 type Options = Readonly<{
   url: string;
   adminKey: string;
+  connect: (() => Duplex) | undefined;
   hello: Omit<RequestOf<"hello">, "op" | "protocol">;
   limits: LinkLimits;
   log: Log;
@@ -109,12 +111,13 @@ export class Connection {
   }
 
   #dial(): void {
-    const { url, adminKey, limits } = this.#options;
+    const { url, adminKey, limits, connect } = this.#options;
     const isCurrent = () => this.#socket() === socket;
     const socket = dialRelay({
       url,
       adminKey,
       limits,
+      connect,
       received: (frame) => {
         if (isCurrent()) this.#receive(frame);
       },

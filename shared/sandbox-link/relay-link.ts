@@ -1,4 +1,5 @@
 // The real SandboxLink: one WebSocket through the relay to one sandbox.
+import type { Duplex } from "node:stream";
 import { answers, PROTOCOL_VERSION, type RequestOf } from "#schemas/wire/message.ts";
 import { relayPaths } from "#schemas/wire/relay-http.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -16,11 +17,24 @@ export type RelayLinkOptions = Readonly<{
   /** http(s)://host:port of the relay. */
   relayUrl: string;
   adminKey: string;
+  /** A way to a relay that runs in this process; over the network when absent. */
+  connect?: (() => Duplex) | undefined;
   /** How long a request waits for a sandbox that went away, milliseconds. */
   reattachMs: number;
   log: Log;
   limits?: Partial<LinkLimits>;
 }>;
+
+/** What a service needs to know of the relay; `connect` when it runs in the same process. */
+export type RelayAccess = Readonly<{ url: string; key: string; connect?: (() => Duplex) | undefined }>;
+
+export function linkAccess({
+  url,
+  key,
+  connect,
+}: RelayAccess): Pick<RelayLinkOptions, "relayUrl" | "adminKey" | "connect"> {
+  return { relayUrl: url, adminKey: key, connect };
+}
 
 type Peer = Parameters<OpenLink>[0];
 
@@ -29,7 +43,10 @@ export function openRelayLinks(options: RelayLinkOptions): OpenLink {
   return (peer) => openLink(options, peer);
 }
 
-function openLink({ relayUrl, adminKey, reattachMs, log, ...rest }: RelayLinkOptions, peer: Peer): SandboxLink {
+function openLink(
+  { relayUrl, adminKey, connect, reattachMs, log, ...rest }: RelayLinkOptions,
+  peer: Peer,
+): SandboxLink {
   const { sandboxId, role, epoch, bootId } = peer;
   const limits: LinkLimits = { ...linkLimits, ...rest.limits };
   const waiters = new Waiters();
@@ -44,6 +61,7 @@ function openLink({ relayUrl, adminKey, reattachMs, log, ...rest }: RelayLinkOpt
   const connection = new Connection({
     url: socketUrl(relayUrl, sandboxId),
     adminKey,
+    connect,
     hello,
     limits,
     log,

@@ -1,4 +1,5 @@
 // One WebSocket to the relay, from the dial to its end, with a watch on whether it still lives.
+import type { Duplex } from "node:stream";
 import { WebSocket } from "ws";
 import { FRAME_BYTES_MAX, SUBPROTOCOL } from "#schemas/wire/frame.ts";
 import type { LinkLimits } from "./limits.ts";
@@ -20,6 +21,8 @@ type Dial = Readonly<{
   url: string;
   adminKey: string;
   limits: LinkLimits;
+  /** How it gets to the relay; over the network when absent. */
+  connect: (() => Duplex) | undefined;
   received: (frame: Uint8Array) => void;
   /** Called once, whatever happened. */
   ended: (end: SocketEnd) => void;
@@ -27,12 +30,13 @@ type Dial = Readonly<{
 
 const CLOSE_MS = 1_000;
 
-export function dialRelay({ url, adminKey, limits, received, ended }: Dial): RelaySocket {
+export function dialRelay({ url, adminKey, limits, connect, received, ended }: Dial): RelaySocket {
   const ws = new WebSocket(url, [SUBPROTOCOL], {
     headers: { authorization: `Bearer ${adminKey}` },
     perMessageDeflate: false,
     maxPayload: FRAME_BYTES_MAX,
     handshakeTimeout: limits.handshakeMs,
+    ...(connect === undefined ? {} : { createConnection: connect }),
   });
   const gone = Promise.withResolvers<void>();
   let httpStatus: number | undefined;

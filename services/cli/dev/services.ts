@@ -46,11 +46,11 @@ export async function startServices(parts: ServiceParts, steps: Steps, resources
   const named = (name: string, user: NatsUser) => ({ config, nats: nats(user), log: log(name) });
   const stored = { database, blobs, recent: new RecentMessages({ hearsAll: true }) };
   const egress = { address: `unix:${egressSocketPath}`, key: secrets.egressKey };
-  const { url } = await steps.run("relay", () => {
+  const { url, connect } = await steps.run("relay", () => {
     const own = { key: parts.relayKey, folder: relayFolder, socketFolder: relaySocketFolder, egress };
     return openRelay({ ...named("relay", "relay"), ...own }, resources);
   });
-  const relay = { url, key: parts.relayKey };
+  const relay = { url, key: parts.relayKey, connect };
   await steps.run(`provider ${provider}`, () => {
     // What outlives this process would run on with nobody to speak to.
     const own = provider === "docker" ? { kind: provider, stopAtClose: true } : { kind: provider, stateDir: sandboxes };

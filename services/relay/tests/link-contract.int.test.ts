@@ -5,7 +5,7 @@ import { connectSandbox } from "#shared/testing/sandbox-peer.ts";
 import { scriptedSandbox } from "#shared/testing/scripted-sandbox.ts";
 import { linksTo, onlineSandbox, registerToken, startRelayForTest, trade } from "./relay-under-test.ts";
 
-async function open(): Promise<LinkUnderTest> {
+async function open(isWithin: boolean): Promise<LinkUnderTest> {
   const relay = await startRelayForTest();
   const member = await onlineSandbox(relay);
   const sandbox = scriptedSandbox();
@@ -20,7 +20,11 @@ async function open(): Promise<LinkUnderTest> {
     socket = await connectSandbox({ url: relay.wsUrl, pass, bootId: sandbox.bootId });
     sandbox.serve(socket, "many");
   };
-  const link = linksTo(relay, { reattachMs: 300 })({ sandboxId: member.sandboxId, role: "brain", epoch: 1 });
+  const link = linksTo(relay, { reattachMs: 300, ...(isWithin ? { connect: relay.connect } : {}) })({
+    sandboxId: member.sandboxId,
+    role: "brain",
+    epoch: 1,
+  });
   relay.resources.add("link", link, (opened) => opened.close());
   return {
     link,
@@ -41,4 +45,5 @@ async function open(): Promise<LinkUnderTest> {
   };
 }
 
-describeLink("over the relay", open);
+describeLink("over the relay", () => open(false));
+describeLink("over a relay in the same process", () => open(true));

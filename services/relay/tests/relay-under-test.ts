@@ -36,6 +36,7 @@ export async function startRelayForTest(changes: Partial<RelayDependencies> = {}
   resources.add("relay", undefined, () => relay.close());
   return {
     url: relay.url,
+    connect: () => relay.connect(),
     wsUrl: relay.url.replace("http", "ws"),
     socketFolder: settings.socketFolder ?? "",
     /** Of one that is registered. */
