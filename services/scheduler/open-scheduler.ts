@@ -8,6 +8,7 @@ import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { answerNetworkQuestions } from "#shared/nats/network-questions.ts";
 import { openPoolRecord } from "#shared/nats/pool-record.ts";
+import { watchQueues } from "#shared/nats/queue-watch.ts";
 import {
   openProbeReceiver,
   openProbeSender,
@@ -16,6 +17,7 @@ import {
   openTimerReceiver,
   openTimerSender,
 } from "#shared/nats/work-queue.ts";
+import { CORE_QUEUES, EDGE_QUEUES } from "#shared/nats/work-queues.ts";
 import { linkAccess, openRelayLinks, type RelayAccess } from "#shared/sandbox-link/relay-link.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { Resources } from "#shared/service/resources.ts";
@@ -85,4 +87,6 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     log,
   });
   resources.add("scheduler", scheduler, ({ close }) => close());
+  resources.add("queue watch", watchQueues({ nats, queues: CORE_QUEUES, log }), ({ close }) => close());
+  resources.add("edge queue watch", watchQueues({ nats: edge, queues: EDGE_QUEUES, log }), ({ close }) => close());
 }

@@ -19,6 +19,11 @@ import {
 import type { EDGE_USERS, NatsUser } from "./keys.ts";
 
 const SHARDS = 2;
+/** Stream and consumer of the work queues whose consumers a user may make anew. */
+const MADE_ANEW: { [user in Service]?: readonly string[] } = {
+  scheduler: ["TIMERS.scheduler", "PROBES.scheduler"],
+  "edge-scheduler": ["REPORTS.scheduler", "TASKS.provider-local", "TASKS.provider-docker"],
+};
 
 describe("NATS accounts", () => {
   let nats: TestNats;
@@ -47,21 +52,29 @@ describe("NATS accounts", () => {
         await expectRefused(user, "publish", notFor(PUBLISHERS, user));
       });
 
-      it("manages no stream and no consumer, not even its own", async () => {
-        await expectRefused(user, "publish", MANAGEMENT);
+      it("manages no stream and no consumer, not even its own, but makes work queues' deaf ones anew", async () => {
+        const made = MADE_ANEW[user] ?? [];
+        await expectRefused(
+          user,
+          "publish",
+          MANAGEMENT.filter((subject) => !made.some((of) => subject === `$JS.API.CONSUMER.DELETE.${of}`)),
+        );
       });
 
       it("does not touch the durable consumers of others", async () => {
         const foreign = DURABLES.filter(([stream, consumer]) => worker(stream, consumer) !== user);
         expect(foreign.length).to.be.greaterThan(0);
+        const made = MADE_ANEW[user] ?? [];
         await expectRefused(
           user,
           "publish",
-          foreign.flatMap(([stream, consumer]) => [
-            `$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`,
-            `$JS.API.CONSUMER.INFO.${stream}.${consumer}`,
-            `$JS.ACK.${stream}.${consumer}.1.1.1.1700000000000000000.0`,
-          ]),
+          foreign
+            .flatMap(([stream, consumer]) => [
+              `$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`,
+              `$JS.API.CONSUMER.INFO.${stream}.${consumer}`,
+              `$JS.ACK.${stream}.${consumer}.1.1.1.1700000000000000000.0`,
+            ])
+            .filter((subject) => !made.some((of) => subject === `$JS.API.CONSUMER.INFO.${of}`)),
         );
       });
 
@@ -78,13 +91,17 @@ describe("NATS accounts", () => {
       `$JS.API.DIRECT.GET.${stream}`,
       `$JS.API.DIRECT.GET.${stream}.some.subject`,
     ];
-    const foreign = (own: readonly string[]) => STREAMS.filter((stream) => !own.includes(stream)).flatMap(read);
+    const foreign = (own: readonly string[], looked: readonly string[] = []) =>
+      STREAMS.filter((stream) => !own.includes(stream))
+        .flatMap(read)
+        .filter((subject) => !looked.some((stream) => subject === `$JS.API.STREAM.INFO.${stream}`));
     for (const user of ["gateway", "publisher", "projector"] as const) {
       await expectRefused(user, "publish", foreign(["LEDGER"]));
     }
     await expectRefused("brain", "publish", foreign(["LEDGER", "KV_leases"]));
-    await expectRefused("scheduler", "publish", foreign(["LEDGER", "KV_pool"]));
-    for (const user of ["edge-scheduler", "provider-local", "provider-docker", "relay", "egress"] as const) {
+    await expectRefused("scheduler", "publish", foreign(["LEDGER", "KV_pool"], ["TIMERS", "PROBES"]));
+    await expectRefused("edge-scheduler", "publish", foreign([], ["TASKS", "REPORTS"]));
+    for (const user of ["provider-local", "provider-docker", "relay", "egress"] as const) {
       await expectRefused(user, "publish", foreign([]));
     }
   });

@@ -19,6 +19,7 @@ import {
   TIMERS_SUBJECT,
 } from "#schemas/ledger/subjects.ts";
 import type { CORE_USERS, EDGE_USERS } from "./keys.ts";
+import { CORE_QUEUES, EDGE_QUEUES, type WorkQueue } from "./work-queues.ts";
 
 export type Permissions = Readonly<{
   publish: readonly string[];
@@ -59,6 +60,7 @@ export function corePermissions(user: (typeof CORE_USERS)[number], shards: numbe
         { publish: [TIMERS_SUBJECT, PROBES_SUBJECT] },
         worksOff(TIMERS_STREAM, "scheduler"),
         worksOff(PROBES_STREAM, "scheduler"),
+        makesAnew(CORE_QUEUES),
       ]);
     case "publisher":
       return permissions(user, [writesLedger, readsLedger, followsLedger(shards), reactsToLedger(user, shards)], {
@@ -77,7 +79,7 @@ export function edgePermissions(user: (typeof EDGE_USERS)[number]): Permissions 
     case "edge-scheduler":
       return permissions(
         user,
-        [{ publish: ["tasks.*"] }, worksOff(REPORTS_STREAM, "scheduler"), { publish: ["_INBOX_egress.>"] }],
+        [{ publish: ["tasks.*", "_INBOX_egress.>"] }, worksOff(REPORTS_STREAM, "scheduler"), makesAnew(EDGE_QUEUES)],
         { subscribe: ["$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.*.*", NETWORK_QUESTIONS_SUBJECT] },
       );
     case "provider-local":
@@ -143,6 +145,18 @@ function followsLedger(shards: number): Grant {
 
 function worksOff(stream: string, consumer: string): Grant {
   return { publish: [...pulls(stream, consumer), parkedSubject(stream, consumer)] };
+}
+
+/** Of work queues, for a consumer that went deaf: queue-watch.ts. The server holds it to the filter in the subject. */
+function makesAnew(queues: readonly WorkQueue[]): Grant {
+  return {
+    publish: queues.flatMap(({ stream, consumer, filter }) => [
+      `$JS.API.STREAM.INFO.${stream}`,
+      `$JS.API.CONSUMER.INFO.${stream}.${consumer}`,
+      `$JS.API.CONSUMER.DELETE.${stream}.${consumer}`,
+      `$JS.API.CONSUMER.CREATE.${stream}.${consumer}.${filter}`,
+    ]),
+  };
 }
 
 function pulls(stream: string, consumer: string): string[] {

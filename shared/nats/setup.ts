@@ -1,9 +1,7 @@
 // Makes the streams, the bucket and every durable consumer, so that no service needs the right to manage them.
 // Asking again changes nothing; the ledger's own stream is never altered once it is there.
 import {
-  AckPolicy,
   type ConsumerConfig,
-  DeliverPolicy,
   DiscardPolicy,
   type JetStreamManager,
   type NatsConnection,
@@ -14,33 +12,14 @@ import {
   type StreamConfig,
 } from "nats";
 import { MESSAGE_BYTES_MAX } from "#schemas/ledger/envelope.ts";
-import {
-  LEASES_BUCKET,
-  LEDGER_STREAM,
-  PARKED_STREAM,
-  POOL_BUCKET,
-  PROBES_STREAM,
-  PROBES_SUBJECT,
-  REPORTS_STREAM,
-  TASKS_STREAM,
-  TIMERS_STREAM,
-  TIMERS_SUBJECT,
-  taskSubject,
-} from "#schemas/ledger/subjects.ts";
+import { LEASES_BUCKET, LEDGER_STREAM, PARKED_STREAM, POOL_BUCKET } from "#schemas/ledger/subjects.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { ledgerConsumerConfig } from "./ledger/consumer.ts";
 import { REACTORS } from "./permissions.ts";
+import { CORE_QUEUES, EDGE_QUEUES, type WorkQueue, workConsumer } from "./work-queues.ts";
 
 export const LEASE_TTL_MS_DEFAULT = 2_500;
-/** Deliveries of one work item before it is parked. */
-export const ATTEMPTS_MAX = 10;
-
-const PROVIDERS = ["local", "docker"] as const;
 const HEADER_BYTES_MAX = 8 * 1024;
-export const ACK_WAIT_MS = 30_000;
-/** A turn waits for a probe, so one that a scheduler took with it when it died comes again soon. */
-export const PROBE_ACK_WAIT_MS = 5_000;
-const WORK_PENDING_MAX = 100_000;
 const PARKED_MAX = 10_000;
 const DUPLICATE_WINDOW_MS = 120_000;
 const STREAM_NOT_FOUND = 10_059;
@@ -59,16 +38,9 @@ export async function prepareNats(options: {
     prepareLedger(core, options.shards),
     prepareLeases(core, options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT),
     ensureStream(core, bucket(POOL_BUCKET)),
-    prepareWorkQueue(core, TIMERS_STREAM, [TIMERS_SUBJECT], [["scheduler", TIMERS_SUBJECT]]),
-    prepareWorkQueue(core, PROBES_STREAM, [PROBES_SUBJECT], [["scheduler", PROBES_SUBJECT, PROBE_ACK_WAIT_MS]]),
+    prepareWorkQueues(core, CORE_QUEUES),
     prepareParked(core),
-    prepareWorkQueue(
-      edge,
-      TASKS_STREAM,
-      ["tasks.*"],
-      PROVIDERS.map((provider) => [`provider-${provider}`, taskSubject(provider)]),
-    ),
-    prepareWorkQueue(edge, REPORTS_STREAM, ["reports.*"], [["scheduler", "reports.*"]]),
+    prepareWorkQueues(edge, EDGE_QUEUES),
     prepareParked(edge),
   ]);
 }
@@ -142,21 +114,12 @@ function bucket(name: string) {
   };
 }
 
-async function prepareWorkQueue(
-  manager: JetStreamManager,
-  stream: string,
-  subjects: string[],
-  consumers: ReadonlyArray<readonly [name: string, subject: string, ackWaitMs?: number]>,
-): Promise<void> {
-  await ensureStream(manager, file(stream, subjects, RetentionPolicy.Workqueue));
-  for (const [name, subject, ackWaitMs] of consumers) {
-    await ensureConsumer(manager, stream, {
-      ...pull(name, subject),
-      ...(ackWaitMs === undefined ? {} : { ack_wait: nanos(ackWaitMs) }),
-      ack_policy: AckPolicy.Explicit,
-      max_ack_pending: WORK_PENDING_MAX,
-      max_deliver: ATTEMPTS_MAX + 1,
-    });
+async function prepareWorkQueues(manager: JetStreamManager, queues: readonly WorkQueue[]): Promise<void> {
+  const streams = Map.groupBy(queues, ({ stream }) => stream);
+  for (const [stream, own] of streams) {
+    const subjects = [...new Set(own.map(({ subjects }) => subjects))];
+    await ensureStream(manager, file(stream, subjects, RetentionPolicy.Workqueue));
+    for (const queue of own) await ensureConsumer(manager, stream, workConsumer(queue));
   }
 }
 
@@ -167,15 +130,6 @@ async function prepareParked(manager: JetStreamManager): Promise<void> {
 
 function file(name: string, subjects: string[], retention: RetentionPolicy): Partial<StreamConfig> & { name: string } {
   return { name, subjects, retention, storage: StorageType.File, duplicate_window: nanos(DUPLICATE_WINDOW_MS) };
-}
-
-function pull(name: string, subject: string): Partial<ConsumerConfig> & { durable_name: string } {
-  return {
-    durable_name: name,
-    filter_subject: subject,
-    deliver_policy: DeliverPolicy.All,
-    ack_wait: nanos(ACK_WAIT_MS),
-  };
 }
 
 async function ensureStream(

@@ -5,7 +5,6 @@ import { Fatal, Retryable } from "#shared/errors/errors.ts";
 import { type Log, silentLog } from "#shared/service/log.ts";
 import { startTestNats, type TestNats } from "#shared/testing/nats.ts";
 import type { NatsConnection } from "./connection.ts";
-import { ATTEMPTS_MAX } from "./setup.ts";
 import {
   openReportReceiver,
   openReportSender,
@@ -14,6 +13,7 @@ import {
   openTimerReceiver,
   openTimerSender,
 } from "./work-queue.ts";
+import { ATTEMPTS_MAX } from "./work-queues.ts";
 
 describe("work queues in JetStream", () => {
   let nats: TestNats;

@@ -19,7 +19,7 @@ import { type Timer, timer } from "#schemas/scheduler/timer.ts";
 import { type Failure, Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
-import { ACK_WAIT_MS, ATTEMPTS_MAX, PROBE_ACK_WAIT_MS } from "./setup.ts";
+import { ACK_WAIT_MS, ATTEMPTS_MAX, PROBE_ACK_WAIT_MS } from "./work-queues.ts";
 
 /** The scheduler's way to one kind of provider (`edge-scheduler`). */
 export function openTaskSender(options: { nats: NatsConnection; provider: string }): WorkQueueSender<ProviderTask> {

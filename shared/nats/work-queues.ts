@@ -1,0 +1,66 @@
+// The work queues, and the one consumer of each kind of worker.
+import { AckPolicy, type ConsumerConfig, DeliverPolicy, nanos } from "nats";
+import {
+  PROBES_STREAM,
+  PROBES_SUBJECT,
+  REPORTS_STREAM,
+  TASKS_STREAM,
+  TIMERS_STREAM,
+  TIMERS_SUBJECT,
+  taskSubject,
+} from "#schemas/ledger/subjects.ts";
+
+/**
+ * `subjects`: those of its stream. `filter`: those that its worker takes. `ackWaitMs`: of this consumer, when it is not
+ * the usual one.
+ */
+export type WorkQueue = Readonly<{
+  stream: string;
+  subjects: string;
+  consumer: string;
+  filter: string;
+  ackWaitMs?: number;
+}>;
+
+/** Deliveries of one work item before it is parked. */
+export const ATTEMPTS_MAX = 10;
+export const ACK_WAIT_MS = 30_000;
+/** A turn waits for a probe, so one that a scheduler took with it when it died comes again soon. */
+export const PROBE_ACK_WAIT_MS = 5_000;
+const WORK_PENDING_MAX = 100_000;
+const PROVIDERS = ["local", "docker"] as const;
+
+export const CORE_QUEUES: readonly WorkQueue[] = [
+  { stream: TIMERS_STREAM, subjects: TIMERS_SUBJECT, consumer: "scheduler", filter: TIMERS_SUBJECT },
+  {
+    stream: PROBES_STREAM,
+    subjects: PROBES_SUBJECT,
+    consumer: "scheduler",
+    filter: PROBES_SUBJECT,
+    ackWaitMs: PROBE_ACK_WAIT_MS,
+  },
+];
+
+export const EDGE_QUEUES: readonly WorkQueue[] = [
+  { stream: REPORTS_STREAM, subjects: "reports.*", consumer: "scheduler", filter: "reports.*" },
+  ...PROVIDERS.map((provider) => ({
+    stream: TASKS_STREAM,
+    subjects: "tasks.*",
+    consumer: `provider-${provider}`,
+    filter: taskSubject(provider),
+  })),
+];
+
+export type WorkConsumer = Partial<ConsumerConfig> & { durable_name: string; max_ack_pending: number };
+
+export function workConsumer({ consumer, filter, ackWaitMs = ACK_WAIT_MS }: WorkQueue): WorkConsumer {
+  return {
+    durable_name: consumer,
+    filter_subject: filter,
+    deliver_policy: DeliverPolicy.All,
+    ack_wait: nanos(ackWaitMs),
+    ack_policy: AckPolicy.Explicit,
+    max_ack_pending: WORK_PENDING_MAX,
+    max_deliver: ATTEMPTS_MAX + 1,
+  };
+}
