@@ -3,6 +3,10 @@ import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync 
 import { Readable } from "node:stream";
 
 const CHUNK_BYTES = 1024 * 1024;
+const PAGE_BYTES = 4096;
+/** Of /proc/PID/pagemap: https://docs.kernel.org/admin-guide/mm/pagemap.html */
+const ENTRY_BYTES = 8;
+const PAGES_AT_ONCE = 64 * 1024;
 const NOTHING = Buffer.alloc(CHUNK_BYTES);
 
 /** Every process in the same process namespace as `pid`. */
@@ -41,17 +45,44 @@ type Region = Readonly<{ start: number; end: number }>;
 
 function* chunksOf(pid: number): Generator<Buffer> {
   const memory = openSync(`/proc/${pid}/mem`, "r");
+  const pagemap = openSync(`/proc/${pid}/pagemap`, "r");
   try {
-    for (const { start, end } of regionsOf(pid)) {
-      for (let at = start; at < end; at += CHUNK_BYTES) {
-        const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, end - at));
-        const length = readAt(memory, chunk, at);
-        if (length > 0 && !chunk.equals(NOTHING.subarray(0, chunk.byteLength))) yield chunk.subarray(0, length);
+    for (const region of regionsOf(pid)) {
+      for (const { start, end } of presentIn(pagemap, region)) {
+        for (let at = start; at < end; at += CHUNK_BYTES) {
+          const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, end - at));
+          const length = readAt(memory, chunk, at);
+          if (length > 0 && !chunk.equals(NOTHING.subarray(0, chunk.byteLength))) yield chunk.subarray(0, length);
+        }
       }
     }
   } finally {
     closeSync(memory);
+    closeSync(pagemap);
   }
+}
+
+/**
+ * The parts of the region that hold anything. To read the others would make the kernel give the process memory for them, of
+ * which pistisd reserves more than its sandbox may have.
+ */
+function* presentIn(pagemap: number, { start, end }: Region): Generator<Region> {
+  let from: number | undefined;
+  for (let at = start; at < end; at += PAGES_AT_ONCE * PAGE_BYTES) {
+    const pages = Math.min(PAGES_AT_ONCE, (end - at) / PAGE_BYTES);
+    const entries = Buffer.alloc(pages * ENTRY_BYTES);
+    const known = readSync(pagemap, entries, 0, entries.byteLength, (at / PAGE_BYTES) * ENTRY_BYTES) / ENTRY_BYTES;
+    for (let page = 0; page < pages; page++) {
+      // Bits 63 and 62: in memory, or swapped out.
+      const isPresent = page < known && (entries[page * ENTRY_BYTES + ENTRY_BYTES - 1] ?? 0) >= 0x40;
+      if (isPresent) from ??= at + page * PAGE_BYTES;
+      else if (from !== undefined) {
+        yield { start: from, end: at + page * PAGE_BYTES };
+        from = undefined;
+      }
+    }
+  }
+  if (from !== undefined) yield { start: from, end };
 }
 
 function regionsOf(pid: number): Region[] {
