@@ -1,6 +1,6 @@
-// Finds work queues whose consumer has gone deaf, and makes that consumer anew. A nats-server that was killed can bring a
-// stream back whose sequences are behind those that the consumer knows as delivered: whatever is stored then is never
-// handed out, to nobody, and no restart helps (seen with 2.10.27). An item that came to its last delivery with a worker
+// Finds work queues whose consumer has gone deaf, and makes that consumer anew. When the sequences of a stream are behind those
+// that its consumer knows as delivered, as a killed nats-server seems to have left them (decision 0014), whatever is stored is
+// never handed out, to nobody, and no restart helps. An item that came to its last delivery with a worker
 // that died is left lying just the same. A consumer that is made anew hands out all that is in the queue: work is done at
 // least once anyhow.
 import { type JetStreamManager, type NatsConnection, NatsError } from "nats";
@@ -19,14 +19,18 @@ type Watching = Readonly<{
   lookEveryMs?: number;
 }>;
 
+/** Queues that could not be looked at and were told of: each once, until a look works. */
+type Told = Set<WorkQueue>;
+
 /** What a consumer had delivered when it was seen to be deaf; twice the same, and it is made anew. */
 type Deaf = Map<WorkQueue, number>;
 
 export function watchQueues({ lookEveryMs = LOOK_EVERY_MS, ...watching }: Watching): { close: () => Promise<void> } {
   const deaf: Deaf = new Map();
+  const told: Told = new Set();
   let looking: Promise<void> | undefined;
   const timer = setInterval(() => {
-    looking ??= lookAtAll(watching, deaf).finally(() => {
+    looking ??= lookAtAll(watching, deaf, told).finally(() => {
       looking = undefined;
     });
   }, lookEveryMs);
@@ -38,13 +42,17 @@ export function watchQueues({ lookEveryMs = LOOK_EVERY_MS, ...watching }: Watchi
   };
 }
 
-async function lookAtAll({ nats, queues, log }: Omit<Watching, "lookEveryMs">, deaf: Deaf): Promise<void> {
+async function lookAtAll({ nats, queues, log }: Omit<Watching, "lookEveryMs">, deaf: Deaf, told: Told): Promise<void> {
   for (const queue of queues) {
     try {
       await look(await nats.jetstreamManager({ checkAPI: false }), queue, deaf, log);
+      told.delete(queue);
     } catch (error) {
       deaf.delete(queue);
-      log.debug({ ...queue, failure: failureOf(error) }, "A work queue could not be looked at");
+      if (told.has(queue)) continue;
+      told.add(queue);
+      const next = "See that nats-server runs and has the configuration of this version (pistis nats-config).";
+      log.warn({ ...queue, failure: failureOf(error), next }, "A work queue cannot be looked at, trying again");
     }
   }
 }
