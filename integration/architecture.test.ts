@@ -16,8 +16,12 @@ const isTest = (file: string) =>
 
 const textOf = (file: string) => readFileSync(join(root, file), "utf8");
 
-function importsOf(file: string): string[] {
-  return [...textOf(file).matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map(([, specifier]) => {
+const importsOf = (file: string) => specifiersIn(file, /(?:from|import\()\s*"([^"]+)"/g);
+/** What is loaded with the file: neither types alone nor what it imports when it needs it. */
+const loadedWith = (file: string) => specifiersIn(file, /^(?:import|export) (?!type\b)[^;]*?from "([^"]+)";$/gm);
+
+function specifiersIn(file: string, pattern: RegExp): string[] {
+  return [...textOf(file).matchAll(pattern)].map(([, specifier]) => {
     const path = specifier ?? "";
     if (path.startsWith("#")) return path.slice(1);
     return path.startsWith(".") ? relative(root, resolve(root, dirname(file), path)) : path;
@@ -73,6 +77,18 @@ describe("architecture", () => {
     for (const file of deciders) {
       expect(textOf(file), file).to.not.match(/\b(async|await|Date\.now|new Date\(\)|Math\.random|randomUUID|newId)\b/);
     }
+  });
+
+  // A person waits for it at every command, and each service's own libraries cost a fifth of a second or more.
+  it("starts the command line without what only a service or another command needs", () => {
+    const loaded = new Set(["services/cli/main.ts"]);
+    for (const file of loaded) {
+      if (!file.endsWith(".ts")) continue;
+      for (const imported of loadedWith(file)) loaded.add(imported);
+    }
+    expect(loaded.size).to.be.greaterThan(80);
+    const heavy = /^(nats|pg|pino|express|ws|dockerode|@mikro-orm\/.*|@ai-sdk\/.*)$/;
+    expect([...loaded].filter((name) => heavy.test(name))).to.deep.equal([]);
   });
 
   it("reads the environment at the edge only", () => {

@@ -1,6 +1,5 @@
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import { readConfigPart } from "#shared/config/read-config.ts";
-import { openMigratedDatabase } from "#shared/database/migrated.ts";
 import { variables } from "#shared/service/environment.ts";
 import { serviceProcess } from "#shared/service/service-process.ts";
 
@@ -21,6 +20,7 @@ export const brainProcess = serviceProcess({
   },
   open: async (settings, { environment, log, resources }) => {
     const { openBrain } = await import("./open-brain.ts");
+    const { openMigratedDatabase } = await import("#shared/database/migrated.ts");
     const config = await readConfigPart(settings.PISTIS_CONFIG, environment, {
       sections: ["models", "defaultModel", "ledger", "limits", "recovery", "sandboxes"],
     });

@@ -1,6 +1,5 @@
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import { readConfigPart } from "#shared/config/read-config.ts";
-import { openMigratedDatabase } from "#shared/database/migrated.ts";
 import { variables } from "#shared/service/environment.ts";
 import { serviceProcess } from "#shared/service/service-process.ts";
 
@@ -17,6 +16,7 @@ export const projectorProcess = serviceProcess({
   },
   open: async (settings, { environment, log, resources }) => {
     const { openProjector } = await import("./open-projector.ts");
+    const { openMigratedDatabase } = await import("#shared/database/migrated.ts");
     const config = await readConfigPart(settings.PISTIS_CONFIG, environment, { sections: ["ledger"] });
     const database = await openMigratedDatabase(settings.DATABASE_URL);
     resources.add("database", database, ({ close }) => close());

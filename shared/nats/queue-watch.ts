@@ -6,7 +6,8 @@
 import { type JetStreamManager, type NatsConnection, NatsError } from "nats";
 import { failureOf } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
-import { type WorkQueue, workConsumer } from "./work-queues.ts";
+import { workConsumer } from "./work-consumer.ts";
+import type { WorkQueue } from "./work-queues.ts";
 
 const LOOK_EVERY_MS = 5_000;
 const CONSUMER_NOT_FOUND = 10_014;

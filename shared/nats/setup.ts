@@ -16,7 +16,8 @@ import { LEASES_BUCKET, LEDGER_STREAM, PARKED_STREAM, POOL_BUCKET } from "#schem
 import { Refusal } from "#shared/errors/errors.ts";
 import { ledgerConsumerConfig } from "./ledger/consumer.ts";
 import { REACTORS } from "./permissions.ts";
-import { CORE_QUEUES, EDGE_QUEUES, type WorkQueue, workConsumer } from "./work-queues.ts";
+import { workConsumer } from "./work-consumer.ts";
+import { CORE_QUEUES, EDGE_QUEUES, type WorkQueue } from "./work-queues.ts";
 
 export const LEASE_TTL_MS_DEFAULT = 2_500;
 const HEADER_BYTES_MAX = 8 * 1024;

@@ -1,5 +1,4 @@
-// The work queues, and the one consumer of each kind of worker.
-import { AckPolicy, type ConsumerConfig, DeliverPolicy, nanos } from "nats";
+// The work queues, and the name of the one consumer of each kind of worker.
 import {
   PROBES_STREAM,
   PROBES_SUBJECT,
@@ -27,7 +26,6 @@ export const ATTEMPTS_MAX = 10;
 export const ACK_WAIT_MS = 30_000;
 /** A turn waits for a probe, so one that a scheduler took with it when it died comes again soon. */
 export const PROBE_ACK_WAIT_MS = 5_000;
-const WORK_PENDING_MAX = 100_000;
 const PROVIDERS = ["local", "docker"] as const;
 
 export const CORE_QUEUES: readonly WorkQueue[] = [
@@ -50,17 +48,3 @@ export const EDGE_QUEUES: readonly WorkQueue[] = [
     filter: taskSubject(provider),
   })),
 ];
-
-export type WorkConsumer = Partial<ConsumerConfig> & { durable_name: string; max_ack_pending: number };
-
-export function workConsumer({ consumer, filter, ackWaitMs = ACK_WAIT_MS }: WorkQueue): WorkConsumer {
-  return {
-    durable_name: consumer,
-    filter_subject: filter,
-    deliver_policy: DeliverPolicy.All,
-    ack_wait: nanos(ackWaitMs),
-    ack_policy: AckPolicy.Explicit,
-    max_ack_pending: WORK_PENDING_MAX,
-    max_deliver: ATTEMPTS_MAX + 1,
-  };
-}

@@ -6,7 +6,7 @@ import { armStep } from "#shared/faults/arm.ts";
 import type { NatsUser } from "#shared/nats/keys.ts";
 import { readVariables, variableHelp, variables } from "./environment.ts";
 import { keepHealthFile, removeHealthFile } from "./health-file.ts";
-import { type Log, openLog } from "./log.ts";
+import type { Log } from "./log.ts";
 import { Resources } from "./resources.ts";
 
 /** Longer than any service takes to finish what it has in hand, shorter than the patience of what supervises it. */
@@ -53,6 +53,7 @@ export function serviceProcess<Shape extends z.ZodRawShape>(definition: {
     open: async (environment, resources) => {
       const settings = readVariables(definition.variables, environment, command);
       const host = readVariables(common, environment, command);
+      const { openLog } = await import("./log.ts");
       const log = openLog(name, host.PISTIS_LOG_LEVEL);
       const healthFile = host.PISTIS_HEALTH_FILE;
       if (healthFile !== undefined) await removeHealthFile(healthFile);

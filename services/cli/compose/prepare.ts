@@ -3,9 +3,7 @@ import type { Command } from "commander";
 import { readConfigPart } from "#shared/config/read-config.ts";
 import { readVariables, variableHelp, variables } from "#shared/service/environment.ts";
 import type { Context } from "../context.ts";
-import { prepareStreams } from "../dev/connections.ts";
 import { printedSteps } from "../dev/steps.ts";
-import { migrateAt } from "../service/setup.ts";
 
 const SHAPE = {
   NATS_URL: variables.NATS_URL,
@@ -34,8 +32,11 @@ export function addPrepare(program: Command, context: Context): void {
 async function prepare({ environment, terminal }: Context): Promise<void> {
   const settings = readVariables(SHAPE, environment, "pistis prepare");
   const { ledger } = await readConfigPart(settings.PISTIS_CONFIG, environment, { sections: ["ledger"] });
-  const keys = { setup: { seed: settings.PISTIS_NATS_SEED }, "edge-setup": { seed: settings.PISTIS_NATS_EDGE_SEED } };
-  const steps = printedSteps(terminal);
-  await steps.run("streams and consumers", () => prepareStreams({ url: settings.NATS_URL, keys }, ledger.shards));
-  await steps.run("database", () => migrateAt(settings.DATABASE_URL));
+  const { prepareServers } = await import("../service/prepare-servers.ts");
+  await prepareServers(printedSteps(terminal), {
+    natsUrl: settings.NATS_URL,
+    natsKeys: { setup: { seed: settings.PISTIS_NATS_SEED }, "edge-setup": { seed: settings.PISTIS_NATS_EDGE_SEED } },
+    databaseUrl: settings.DATABASE_URL,
+    shards: ledger.shards,
+  });
 }

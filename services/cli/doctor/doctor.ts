@@ -1,16 +1,11 @@
 // `pistis doctor`: what is missing on this machine and how to get it.
 import type { Command } from "commander";
-import { type Context, folderOf, STATE_OPTION } from "../context.ts";
-import { type Isolation, isolationHere } from "../dev/check-sandboxes.ts";
+import { type Context, STATE_OPTION } from "../context.ts";
 import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
 import type { Style } from "../terminal/terminal.ts";
 import { shownLine } from "../terminal/untrusted.ts";
 import type { Check } from "./check.ts";
-import { checkDocker } from "./docker.ts";
-import { checkConfig, checkPistisd, checkSpace, checkState } from "./places.ts";
-import { checkBubblewrap, checkGit, checkNats, checkNode, checkPostgres, checkSystemTools } from "./programs.ts";
-
-type Options = { json?: boolean; state?: string; config?: string };
+import type { DoctorOptions, Findings } from "./run-checks.ts";
 
 const FOUND_CHARACTERS_MAX = 400;
 
@@ -25,8 +20,9 @@ export function addDoctor(program: Command, context: Context, finish: (exitCode:
     .option("--config <file>", "pistis.json to check (default: ./pistis.json, if there is one)")
     .option(...STATE_OPTION)
     .addHelpText("after", "\nExamples:\n  $ pistis doctor\n  $ pistis doctor --json")
-    .action(async (options: Options) => {
-      const [checks, isolation] = await Promise.all([runChecks(context, options), isolationHere()]);
+    .action(async (options: DoctorOptions) => {
+      const { examine } = await import("./run-checks.ts");
+      const { checks, isolation } = await examine(context, options);
       context.terminal.out(
         options.json
           ? `${JSON.stringify({ checks, isolation }, undefined, 2)}\n`
@@ -36,26 +32,7 @@ export function addDoctor(program: Command, context: Context, finish: (exitCode:
     });
 }
 
-async function runChecks(context: Context, options: Options): Promise<Check[]> {
-  const { environment, cwd } = context;
-  const folder = folderOf(context, options.state);
-  const docker = checkDocker(options.config, cwd, environment);
-  const checks = await Promise.all([
-    checkNode(process.version, process.execPath),
-    checkBubblewrap(),
-    checkSystemTools(),
-    checkGit(),
-    checkNats(environment["NATS_URL"]),
-    checkPostgres(environment["DATABASE_URL"]),
-    checkPistisd(),
-    checkConfig(options.config, cwd, environment),
-    checkState(folder, environment),
-    checkSpace(folder),
-  ]);
-  return [...checks, ...(await docker)];
-}
-
-export function isolationText({ holds, doesNotHold }: Isolation): string {
+export function isolationText({ holds, doesNotHold }: Findings["isolation"]): string {
   const listed = (lines: readonly string[]) => lines.map((line) => `  - ${line}\n`).join("");
   return `\nA local sandbox isolates here:\n${listed(holds)}and does not:\n${listed(doesNotHold)}`;
 }

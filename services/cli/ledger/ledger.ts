@@ -1,8 +1,8 @@
 // `pistis ledger`: proves the event log and puts back what it lost.
 import type { Command } from "commander";
 import type { Context } from "../context.ts";
-import { addRepair } from "./repair.ts";
-import { addVerify } from "./verify.ts";
+import { addRepair } from "./repair-command.ts";
+import { addVerify } from "./verify-command.ts";
 
 export function addLedger(program: Command, context: Context, finish: (exitCode: number) => void): void {
   const ledger = program

@@ -1,51 +1,31 @@
-// `pistis ledger verify`.
-import type { Command } from "commander";
+// What `pistis ledger verify` does.
 import { mirrorReader } from "#shared/database/mirror.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import type { Verification } from "#shared/ledger/verification.ts";
 import { lastSequence } from "#shared/nats/ledger/standing.ts";
 import { verifyLedger } from "#shared/nats/ledger/verify-ledger.ts";
 import { requireLedger } from "#shared/nats/setup.ts";
-import { type Context, STATE_OPTION } from "../context.ts";
+import type { Context } from "../context.ts";
 import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
 import { progress } from "../terminal/progress.ts";
 import { plural, table } from "../terminal/quantities.ts";
 import { shownLine } from "../terminal/untrusted.ts";
 import { type Stores, withStores } from "./stores.ts";
 
-type Options = { session?: string; json?: boolean; state?: string; config?: string };
+export type VerifyOptions = { session?: string; json?: boolean; state?: string; config?: string };
 
-const HELP = `
-It follows every session's chain of hashes from its first message to its last, in NATS and in PostgreSQL, compares the
-two, and names the first bad message of each session. It changes nothing. While \`pistis dev\` or services run it asks
-their servers; when nothing runs it starts the embedded ones for as long as it takes. Exit code 1 when something is bad.
-
-Examples:
-  $ pistis ledger verify
-  $ pistis ledger verify --session ses_01jd3m5x8k --json`;
-
-export function addVerify(ledger: Command, context: Context, finish: (exitCode: number) => void): void {
-  ledger
-    .command("verify")
-    .summary("prove that the ledger and its mirror are whole and the same")
-    .description("Proves that the ledger and its mirror are whole and the same.")
-    .option("--session <id>", "this session only")
-    .option("--json", "as one JSON document")
-    .option("--config <file>", "pistis.json, for ledger.shards (default: ./pistis.json, if there is one)")
-    .option(...STATE_OPTION)
-    .addHelpText("after", HELP)
-    .action(async (options: Options) => {
-      const command = "pistis ledger verify";
-      const found = await withStores(context, { ...options, command }, (stores) => verify(context, stores, options));
-      const whole = found.faultySessions === 0;
-      if (options.json) context.terminal.out(`${JSON.stringify({ whole, ...found }, undefined, 2)}\n`);
-      else context.terminal.out(verificationText(context, found));
-      finish(whole ? EXIT_OK : EXIT_FAILED);
-    });
+/** Prints what it found. Resolves with the exit code. */
+export async function runVerify(context: Context, options: VerifyOptions): Promise<number> {
+  const command = "pistis ledger verify";
+  const found = await withStores(context, { ...options, command }, (stores) => verify(context, stores, options));
+  const whole = found.faultySessions === 0;
+  if (options.json) context.terminal.out(`${JSON.stringify({ whole, ...found }, undefined, 2)}\n`);
+  else context.terminal.out(verificationText(context, found));
+  return whole ? EXIT_OK : EXIT_FAILED;
 }
 
 /** Throws a Refusal `ledger_missing`. */
-export async function verify(context: Context, stores: Stores, { session }: Options): Promise<Verification> {
+export async function verify(context: Context, stores: Stores, { session }: VerifyOptions): Promise<Verification> {
   const { nats, database, shards, blobs } = stores;
   await requireLedger(nats, shards).catch((error: unknown) => {
     if (!(error instanceof Refusal) || error.code !== "ledger_missing") throw error;

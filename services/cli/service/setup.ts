@@ -2,13 +2,10 @@
 import type { Command } from "commander";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { readConfigPart } from "#shared/config/read-config.ts";
-import { migrate } from "#shared/database/migrate.ts";
-import { openReachableDatabase } from "#shared/database/migrated.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { readVariables, variables } from "#shared/service/environment.ts";
 import { type Context, folderOf, STATE_OPTION } from "../context.ts";
 import { configFileIn } from "../dev/config-file.ts";
-import { prepareStreams } from "../dev/connections.ts";
 import { printedSteps } from "../dev/steps.ts";
 import { lockState } from "../state/lock.ts";
 import { openSecrets } from "../state/secrets.ts";
@@ -60,17 +57,15 @@ async function runSetup(context: Context, folder: StateFolder, option?: string):
   const configFile = await configFileIn(option, cwd);
   const config = await readConfigPart(configFile, environment, { sections: ["ledger", "relay", "server"] });
   const relayUrl = PISTIS_RELAY_URL ?? relayUrlIn(config);
-  const steps = printedSteps(terminal);
+  const { prepareServers } = await import("./prepare-servers.ts");
   await makeStateFolder(folder);
   const lock = await lockState(folder, "pistis setup");
   try {
     const { secrets } = await openSecrets(folder);
     const { natsKeys, relayKey, egressKey, adminToken, installId } = secrets;
-    await steps.run("streams and consumers", () =>
-      prepareStreams({ url: NATS_URL, keys: natsKeys }, config.ledger.shards),
-    );
-    await steps.run("database", () => migrateAt(DATABASE_URL));
-    const values = { natsUrl: NATS_URL, natsKeys, databaseUrl: DATABASE_URL, relayUrl, configFile };
+    const servers = { natsUrl: NATS_URL, natsKeys, databaseUrl: DATABASE_URL };
+    await prepareServers(printedSteps(terminal), { ...servers, shards: config.ledger.shards });
+    const values = { ...servers, relayUrl, configFile };
     return await writeEnvironmentFiles(folder, serviceProcesses, {
       ...values,
       relayKey,
@@ -92,13 +87,4 @@ function relayUrlIn({ relay }: PistisConfig): string {
   const everywhere = relay.host === "0.0.0.0" || relay.host === "::";
   const host = everywhere ? "127.0.0.1" : relay.host;
   return `http://${host.includes(":") ? `[${host}]` : host}:${relay.port}`;
-}
-
-export async function migrateAt(url: string): Promise<void> {
-  const database = await openReachableDatabase(url);
-  try {
-    await migrate(database);
-  } finally {
-    await database.close();
-  }
 }

@@ -1,24 +1,7 @@
 // `pistis status`: how far every service has come with the ledger.
 import type { Command } from "commander";
-import { mirrorReader } from "#shared/database/mirror.ts";
-import { type ConsumerLag, countParked, readLag } from "#shared/nats/ledger/lag.ts";
-import { type Standing, standingOf } from "#shared/nats/ledger/standing.ts";
 import { type Context, STATE_OPTION } from "../context.ts";
-import { EXIT_FAILED, EXIT_OK } from "../exit-codes.ts";
-import { type Stores, withStores } from "../ledger/stores.ts";
-import { plural, table } from "../terminal/quantities.ts";
-import { shownLine } from "../terminal/untrusted.ts";
-import { readWarmPool, type WarmPoolStatus, warmPoolText } from "./warm-pool.ts";
-
-type Options = { json?: boolean; state?: string; config?: string };
-
-export type Status = Readonly<{
-  lastSequence: number;
-  standing: Standing;
-  consumers: readonly ConsumerLag[];
-  parked: ReadonlyArray<Readonly<{ account: "CORE" | "EDGE"; consumer: string; count: number }>>;
-  warmPool: WarmPoolStatus;
-}>;
+import type { StatusOptions } from "./report.ts";
 
 const HELP = `
 For each service: the last stream sequence that it was given and that it has handled, and how many messages it has before
@@ -39,52 +22,8 @@ export function addStatus(program: Command, context: Context, finish: (exitCode:
     .option("--config <file>", "pistis.json, for ledger.shards (default: ./pistis.json, if there is one)")
     .option(...STATE_OPTION)
     .addHelpText("after", HELP)
-    .action(async (options: Options) => {
-      const status = await withStores(context, { ...options, command: "pistis status" }, readStatus);
-      context.terminal.out(options.json ? `${JSON.stringify(status, undefined, 2)}\n` : statusText(context, status));
-      finish(status.standing.status === "whole" ? EXIT_OK : EXIT_FAILED);
+    .action(async (options: StatusOptions) => {
+      const { reportStatus } = await import("./report.ts");
+      finish(await reportStatus(context, options));
     });
-}
-
-async function readStatus(stores: Stores): Promise<Status> {
-  const { nats, edge, database, shards } = stores;
-  const standing = await standingOf(nats, mirrorReader(database));
-  const [lag, core, outside, warmPool] = await Promise.all([
-    readLag(nats, shards),
-    countParked(nats),
-    countParked(edge),
-    readWarmPool(stores),
-  ]);
-  const counted = (account: "CORE" | "EDGE", counts: ReadonlyMap<string, number>) =>
-    [...counts].map(([consumer, count]) => ({ account, consumer, count }));
-  return { ...lag, standing, warmPool, parked: [...counted("CORE", core), ...counted("EDGE", outside)] };
-}
-
-export function statusText({ terminal }: Pick<Context, "terminal">, status: Status): string {
-  const { standing, lastSequence, parked, warmPool } = status;
-  const state =
-    standing.status === "whole"
-      ? terminal.paint("green", "whole")
-      : terminal.paint("red", `${standing.status}: run pistis ledger verify`);
-  const head = `ledger up to ${lastSequence}, mirror up to ${standing.mirror}: ${state}\n\n`;
-  const services = Map.groupBy(status.consumers, ({ service }) => service);
-  const rows = [...services].map(([service, shards]) => rowOf(service, shards));
-  const columns = ["SERVICE", "DELIVERED", "ACKNOWLEDGED", "LAG", "OUT", "REDELIVERED", "LISTENING"];
-  const given = parked.map(({ account, consumer, count }) => `  ${account} ${shownLine(consumer)}: ${count}\n`);
-  const total = parked.reduce((sum, { count }) => sum + count, 0);
-  return `${head}${table([columns, ...rows])}\n${total === 0 ? "nothing is parked" : `${plural(total, "item")} parked:`}\n${given.join("")}${warmPoolText(warmPool)}`;
-}
-
-function rowOf(service: string, shards: readonly ConsumerLag[]): string[] {
-  const most = (of: (lag: ConsumerLag) => number) => `${Math.max(...shards.map(of))}`;
-  const sum = (of: (lag: ConsumerLag) => number) => `${shards.reduce((total, lag) => total + of(lag), 0)}`;
-  return [
-    service,
-    most(({ delivered }) => delivered),
-    most(({ acknowledged }) => acknowledged),
-    sum(({ lag }) => lag),
-    sum(({ out }) => out),
-    sum(({ redelivered }) => redelivered),
-    `${shards.filter(({ listening, out }) => listening + out > 0).length} of ${shards.length} shards`,
-  ];
 }

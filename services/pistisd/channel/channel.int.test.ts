@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect } from "chai";
 import { Kind, writeFrame } from "#schemas/wire/frame.ts";
-import { execRequest, run } from "../testing/ask.ts";
+import { execRequest, readOutput, run } from "../testing/ask.ts";
 import { openBrain, openSandbox, type TestSandbox } from "../testing/sandbox.ts";
 import { whenGone } from "../testing/wait.ts";
 
@@ -110,6 +110,26 @@ describe("a channel", () => {
     expect(await ask(whole)).to.have.nested.property("result.head", Buffer.from("done\n").toString("base64"));
     expect(await codeOf(next.ask(cut))).to.equal("call_seen");
     await whenGone(Number(received.text()));
+  });
+
+  it("I5: says lost of a background command that the restart ended, and not of one that was over", async () => {
+    const brain = await openBrain(sandbox);
+    const [first, second] = [brain.stream(), brain.stream()];
+    const background = true;
+    const whole = execRequest(sandbox, { command: "echo done", background, stream: first.stream });
+    const cut = execRequest(sandbox, { command: "echo $$; exec sleep 1000", background, stream: second.stream });
+    for (const request of [whole, cut]) await brain.ask(request);
+    await first.received.ended.promise;
+    await second.received.until(({ bytes }) => bytes > 0);
+    await restart(sandbox);
+    const next = await openBrain(sandbox, 2);
+    const ask = ({ callId, excerpt }: typeof cut) => next.ask({ op: "attach", callId, excerpt, from: 0 });
+    expect(await ask(cut)).to.deep.equal({ state: "lost" });
+    expect(await ask(whole)).to.have.nested.property("result.outcome.status", "background");
+    const outputOf = async ({ callId }: typeof cut) => (await readOutput(next, callId, 0, 100)).text();
+    expect(await outputOf(whole)).to.equal("done\n");
+    expect(await outputOf(cut)).to.equal(second.received.text());
+    await whenGone(Number(second.received.text()));
   });
 
   it("answers a bad request with what is wrong, and drops what is no request", async () => {

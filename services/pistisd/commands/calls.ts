@@ -138,7 +138,6 @@ export class Calls {
     const answer = call.background ? Promise.resolve(backgroundResult(call)) : shellEnded;
     const listed: Listed = { call, answer, outcome: undefined, leftRunning: false, over: false };
     this.#listed.set(call.callId, listed);
-    if (call.background) this.#keepResult(call.callId, backgroundResult(call));
     void call.over.then(() => this.#callIsOver(listed));
     return startedOf(listed);
   }
@@ -154,9 +153,12 @@ export class Calls {
     }
   }
 
+  /** "In the background" is kept when that is over: a restart ends what is there, and its call is then lost (I5). */
   #callIsOver(listed: Listed): void {
+    const { call } = listed;
     listed.over = true;
-    listed.call.spool.close();
+    if (call.background) this.#keepResult(call.callId, backgroundResult(call));
+    call.spool.close();
     this.#forgetOldest();
   }
 
