@@ -1,5 +1,5 @@
 // `npm run test:all`: every test, in two lanes beside each other, because most of them wait for a process, a server or a
-// container most of the time.
+// container most of the time; and then, alone, the one that keeps every processor busy with starts.
 // `npm run test:all -- FILE...` runs only these, one after another.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,16 +18,21 @@ const ENGINE_LANE = [
   /^integration\/(warm-pool|away|processes)\.int\.test\.ts$/,
   /^services\/cli\//,
 ];
+/** Beside it a container does not start in any time that a test would wait. */
+const ALONE = [/^integration\/faults\/faults\.int\.test\.ts$/];
 
 async function runTests(chosen: readonly string[]): Promise<number> {
   if (chosen.length > 0) return mocha(chosen);
   const files = globSync(TESTS, { cwd: ROOT }).sort();
-  const isOfEngineLane = (file: string) => ENGINE_LANE.some((pattern) => pattern.test(file));
+  const isOne = (file: string, of: readonly RegExp[]) => of.some((pattern) => pattern.test(file));
+  const alone = files.filter((file) => isOne(file, ALONE));
+  const beside = files.filter((file) => !alone.includes(file));
   const lanes = {
-    engine: files.filter(isOfEngineLane),
-    others: files.filter((file) => !isOfEngineLane(file)),
+    engine: beside.filter((file) => isOne(file, ENGINE_LANE)),
+    others: beside.filter((file) => !isOne(file, ENGINE_LANE)),
   };
-  return Math.max(...(await Promise.all(Object.entries(lanes).map(([lane, own]) => mocha(own, lane)))));
+  const codes = await Promise.all(Object.entries(lanes).map(([lane, own]) => mocha(own, lane)));
+  return Math.max(...codes, await mocha(alone, "alone"));
 }
 
 /** Resolves with its exit code. */

@@ -3,10 +3,10 @@ import { hostname } from "node:os";
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
 import { askDatabase } from "#shared/database/ask.ts";
-import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
-import { unsettledSessions } from "#shared/database/sessions.ts";
+import type { DatabasePool } from "#shared/database/pool.ts";
 import { openSnapshots } from "#shared/database/snapshots.ts";
+import { unsettledSessions } from "#shared/database/unsettled.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLeases } from "#shared/nats/leases.ts";
@@ -20,7 +20,7 @@ import { startBrain } from "./brain.ts";
 export type BrainParts = Readonly<{
   config: PistisConfig;
   nats: NatsAccess;
-  database: Database;
+  database: Pick<DatabasePool, "pool">;
   blobs: Blobs;
   /** Shared by the services of one process. */
   recent?: RecentMessages | undefined;

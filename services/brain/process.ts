@@ -20,11 +20,11 @@ export const brainProcess = serviceProcess({
   },
   open: async (settings, { environment, log, resources }) => {
     const { openBrain } = await import("./open-brain.ts");
-    const { openMigratedDatabase } = await import("#shared/database/migrated.ts");
+    const { openMigratedPool } = await import("#shared/database/pool.ts");
     const config = await readConfigPart(settings.PISTIS_CONFIG, environment, {
       sections: ["models", "defaultModel", "ledger", "limits", "recovery", "sandboxes"],
     });
-    const database = await openMigratedDatabase(settings.DATABASE_URL);
+    const database = await openMigratedPool(settings.DATABASE_URL);
     resources.add("database", database, ({ close }) => close());
     await openBrain(
       {

@@ -1,8 +1,8 @@
 // What the publisher stands on, opened from what it may hold.
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
-import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
+import type { DatabasePool } from "#shared/database/pool.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { openLivePublisher } from "#shared/nats/live.ts";
@@ -14,7 +14,7 @@ import { startPublisher } from "./publisher.ts";
 export type PublisherParts = Readonly<{
   config: Pick<PistisConfig, "ledger" | "git" | "recovery">;
   nats: NatsAccess;
-  database: Database;
+  database: Pick<DatabasePool, "pool">;
   blobs: Blobs;
   /** Shared by the services of one process. */
   recent?: RecentMessages | undefined;

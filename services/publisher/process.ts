@@ -20,11 +20,11 @@ export const publisherProcess = serviceProcess({
   },
   open: async (settings, { environment, log, resources }) => {
     const { openPublisher } = await import("./open-publisher.ts");
-    const { openMigratedDatabase } = await import("#shared/database/migrated.ts");
+    const { openMigratedPool } = await import("#shared/database/pool.ts");
     const config = await readConfigPart(settings.PISTIS_CONFIG, environment, {
       sections: ["ledger", "git", "recovery"],
     });
-    const database = await openMigratedDatabase(settings.DATABASE_URL);
+    const database = await openMigratedPool(settings.DATABASE_URL);
     resources.add("database", database, ({ close }) => close());
     await openPublisher(
       {

@@ -2,8 +2,8 @@
 import { DEFAULT_PROVIDER, type PistisConfig } from "#schemas/config/pistis-config.ts";
 import { networkOf } from "#schemas/network/sandbox-network.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
-import type { Database } from "#shared/database/database.ts";
 import { mirrorReader } from "#shared/database/mirror.ts";
+import type { DatabasePool } from "#shared/database/pool.ts";
 import type { RecentMessages } from "#shared/ledger/recent.ts";
 import { type NatsAccess, openLedgerAndFeed, openNats } from "#shared/nats/access.ts";
 import { answerNetworkQuestions } from "#shared/nats/network-questions.ts";
@@ -27,7 +27,7 @@ export type SchedulerParts = Readonly<{
   config: Pick<PistisConfig, "ledger" | "sandboxes">;
   nats: NatsAccess;
   edgeNats: NatsAccess;
-  database: Database;
+  database: Pick<DatabasePool, "pool">;
   blobs: Blobs;
   /** Shared by the services of one process. */
   recent?: RecentMessages | undefined;

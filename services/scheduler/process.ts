@@ -19,9 +19,9 @@ export const schedulerProcess = serviceProcess({
   },
   open: async (settings, { environment, log, resources }) => {
     const { openScheduler } = await import("./open-scheduler.ts");
-    const { openMigratedDatabase } = await import("#shared/database/migrated.ts");
+    const { openMigratedPool } = await import("#shared/database/pool.ts");
     const config = await readConfigPart(settings.PISTIS_CONFIG, environment, { sections: ["ledger", "sandboxes"] });
-    const database = await openMigratedDatabase(settings.DATABASE_URL);
+    const database = await openMigratedPool(settings.DATABASE_URL);
     resources.add("database", database, ({ close }) => close());
     await openScheduler(
       {

@@ -3,7 +3,6 @@
 // values into the SQL text, which for bytes means hexadecimal twice their size, parsed on each side.
 import { Migrator } from "@mikro-orm/migrations";
 import { MikroORM } from "@mikro-orm/postgresql";
-import type { Pool, PoolClient } from "pg";
 import {
   appliedSequenceEntity,
   ledgerMessageEntity,
@@ -11,20 +10,10 @@ import {
   sessionSnapshotEntity,
 } from "./entities.ts";
 import { migrations } from "./migrations/migrations.ts";
+import { MIGRATION_TABLE } from "./migrations/names.ts";
+import { CONNECT_MS, CONNECTIONS_MAX, type DatabasePool, pingPool } from "./pool.ts";
 
-const CONNECTIONS_MAX = 10;
-const CONNECT_MS = 10_000;
-
-/** The pool, or the one connection of a transaction. */
-export type Connection = Pool | PoolClient;
-
-export type Database = Readonly<{
-  orm: MikroORM;
-  pool: Pool;
-  /** Throws when the server does not answer. */
-  ping: () => Promise<void>;
-  close: () => Promise<void>;
-}>;
+export type Database = DatabasePool & Readonly<{ orm: MikroORM }>;
 
 /** Connects to `url` (postgres://…). Does not migrate: see `migrate`. Throws when the server does not answer. */
 export async function openDatabase(url: string): Promise<Database> {
@@ -32,15 +21,11 @@ export async function openDatabase(url: string): Promise<Database> {
     clientUrl: url,
     entities: [ledgerMessageEntity, sessionOverviewEntity, appliedSequenceEntity, sessionSnapshotEntity],
     extensions: [Migrator],
-    migrations: { migrationsList: [...migrations], snapshot: false, tableName: "migration", silent: true },
+    migrations: { migrationsList: migrations, snapshot: false, tableName: MIGRATION_TABLE, silent: true },
     pool: { max: CONNECTIONS_MAX },
     driverOptions: { connectionTimeoutMillis: CONNECT_MS, keepAlive: true },
     allowGlobalContext: false,
   });
   const pool = await orm.em.getConnection().getNativeClient();
-  return { orm, pool, ping: () => ping(pool), close: () => orm.close() };
-}
-
-async function ping(pool: Pool): Promise<void> {
-  await pool.query("select 1");
+  return { orm, pool, ping: () => pingPool(pool), close: () => orm.close() };
 }

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { MirroredMessage, MirrorScan } from "#shared/ledger/mirror.ts";
 import { SESSIONS_PROJECTION } from "./applied.ts";
-import type { Database } from "./database.ts";
+import type { DatabasePool } from "./pool.ts";
 
 const rows = z.array(
   z.object({ session: z.string(), sequence: z.coerce.number().int(), message: z.instanceof(Uint8Array) }),
@@ -12,7 +12,7 @@ const marks = z.array(z.object({ shard: z.number().int(), sequence: z.coerce.num
 
 const COLUMNS = "select session, sequence, message from ledger_message";
 
-export function mirrorScan({ pool }: Pick<Database, "pool">): MirrorScan {
+export function mirrorScan({ pool }: Pick<DatabasePool, "pool">): MirrorScan {
   const messages = async (text: string, values: unknown[]): Promise<MirroredMessage[]> => {
     const result = await pool.query({ text, values });
     return rows.parse(result.rows).map(({ session, sequence, message }) => ({ session, sequence, bytes: message }));

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import type { StoredMessage } from "#shared/ledger/codec.ts";
 import type { Mirror } from "#shared/ledger/mirror.ts";
-import type { Connection, Database } from "./database.ts";
 import { mirrorScan } from "./mirror-scan.ts";
+import type { Connection, DatabasePool } from "./pool.ts";
 
 const rows = z.array(z.object({ sequence: z.coerce.number().int(), message: z.instanceof(Uint8Array) }));
 
@@ -11,7 +11,7 @@ const sessions = z.array(z.object({ session: z.string() }));
 
 const columns = "select sequence, message from ledger_message";
 
-export function mirrorReader(database: Database): Mirror {
+export function mirrorReader(database: Pick<DatabasePool, "pool">): Mirror {
   return {
     ...mirrorScan(database),
     read: (session, afterSequence) =>

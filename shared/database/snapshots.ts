@@ -4,7 +4,7 @@ import { zstdCompress, zstdDecompress } from "node:zlib";
 import { z } from "zod";
 import type { Snapshot, SnapshotKey, Snapshots } from "#shared/ledger/snapshots.ts";
 import { askDatabase } from "./ask.ts";
-import type { Database } from "./database.ts";
+import type { DatabasePool } from "./pool.ts";
 
 /** Uncompressed. A larger one is not kept: reading it would take longer than folding. */
 export const SNAPSHOT_BYTES_MAX = 64 * 1024 * 1024;
@@ -32,7 +32,7 @@ const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
 /** Both throw what pg throws; `load` also throws for bytes that are no snapshot. */
-export function openSnapshots({ pool }: Pick<Database, "pool">): Snapshots {
+export function openSnapshots({ pool }: Pick<DatabasePool, "pool">): Snapshots {
   return {
     load: async ({ session, fold, foldVersion }) => {
       const values = [session, fold, foldVersion];

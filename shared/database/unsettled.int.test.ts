@@ -4,7 +4,8 @@ import { evolveOverview } from "#shared/session-overview/overview.ts";
 import { testDatabase } from "#shared/testing/postgres.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { migrate } from "./migrate.ts";
-import { type StoredOverview, unsettledSessions } from "./sessions.ts";
+import type { StoredOverview } from "./sessions.ts";
+import { unsettledSessions } from "./unsettled.ts";
 import { writeBatch } from "./write-batch.ts";
 
 const LONG_AGO = "2026-01-01T00:00:00.000Z";

@@ -2,8 +2,8 @@
 // It bypasses MikroORM on purpose. This runs once per ledger append, in the same process as everything else under
 // `pistis dev`: as one prepared statement it costs 0.3 ms of processor time, through the unit of work 2.5 ms.
 import type { LedgerMessage } from "#shared/ledger/ledger.ts";
-import type { Connection } from "./database.ts";
 import type { SessionOverviewRow } from "./entities.ts";
+import type { Connection } from "./pool.ts";
 import { rowOf, type StoredOverview } from "./sessions.ts";
 
 export type Mark = Readonly<{ projection: string; shard: number; sequence: number }>;

@@ -1,10 +1,15 @@
-// Every migration ever run, in order. Rows are added, never edited.
+// The class of every migration, in the order of their names.
+import type { Constructor } from "@mikro-orm/core";
+import type { Migration } from "@mikro-orm/migrations";
 import { MirrorAndSessions } from "./0001-mirror-and-sessions.ts";
 import { UnsettledSessions } from "./0002-unsettled-sessions.ts";
 import { SessionSnapshots } from "./0003-session-snapshots.ts";
+import { type MigrationName, migrationNames } from "./names.ts";
 
-export const migrations = [
-  { name: "0001-mirror-and-sessions", class: MirrorAndSessions },
-  { name: "0002-unsettled-sessions", class: UnsettledSessions },
-  { name: "0003-session-snapshots", class: SessionSnapshots },
-] as const;
+const classes: Record<MigrationName, Constructor<Migration>> = {
+  "0001-mirror-and-sessions": MirrorAndSessions,
+  "0002-unsettled-sessions": UnsettledSessions,
+  "0003-session-snapshots": SessionSnapshots,
+};
+
+export const migrations = migrationNames.map((name) => ({ name, class: classes[name] }));
