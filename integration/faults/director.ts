@@ -20,6 +20,8 @@ export type Directing = FaultContext &
     /** pistisd ended at this step. */
     pistisdReached: (name: StepName) => void;
     faultsMax: number;
+    /** So many faults at random moments are under way at once. */
+    strikesAtOnce: number;
     /** Whether every step has to be reached before it ends. */
     allSteps: boolean;
   }>;
@@ -30,7 +32,6 @@ const PROVOKE_EVERY_MS = 700;
 const STEP_MS_MAX = 20_000;
 const LOOK_EVERY_MS = 50;
 const GAP_MS_MAX = 250;
-const STRIKES_AT_ONCE = 3;
 
 const SERVICES: readonly ServiceName[] = [
   ...ARMED_BRAINS,
@@ -50,7 +51,7 @@ export async function direct(directing: Directing): Promise<void> {
     done = true;
   });
   const isOver = () => done && directing.faults.length >= directing.faultsMax;
-  const strikes = Array.from({ length: STRIKES_AT_ONCE }, () => strikeUntil(directing, isOver));
+  const strikes = Array.from({ length: directing.strikesAtOnce }, () => strikeUntil(directing, isOver));
   await Promise.all([finished, ...strikes]);
 }
 

@@ -25,6 +25,7 @@ import { openStrays } from "./strays.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
 const SESSIONS = 5;
+const STRIKES_AT_ONCE = 3;
 const REATTACH_MS = 4_000;
 const QUIET_MS_MAX = 90_000;
 const GO_ON_MS_MAX = 60_000;
@@ -36,6 +37,8 @@ export type RunOptions = Readonly<{
   faults: number;
   /** Whether it goes on until every named step was reached. */
   allSteps: boolean;
+  /** Random faults under way at once; 3 when absent. */
+  strikesAtOnce?: number | undefined;
   /** Only faults of these kinds are drawn; of all when absent. */
   kinds?: readonly string[];
   /** Where to keep what a violation or a service that ended by itself leaves to look at; nowhere when absent. */
@@ -57,7 +60,8 @@ export async function run(options: RunOptions): Promise<RunResult> {
   const scene = await openScene(options);
   try {
     const stepsLeft = () => (options.allSteps ? scene.context.plan.leftOfAll() : 0);
-    await direct({ ...scene.context, ...options, ...scene, stepsLeft, faultsMax: options.faults });
+    const { strikesAtOnce = STRIKES_AT_ONCE } = options;
+    await direct({ ...scene.context, ...options, ...scene, stepsLeft, faultsMax: options.faults, strikesAtOnce });
     options.say(`${scene.faults.length} faults; now it becomes quiet`);
     return await judge(scene, options);
   } finally {

@@ -1,14 +1,13 @@
 // `npm run soak -- --faults N [--seed S] [--json FILE]`: rounds of faults, each on an install of its own, until there
-// were N. --kinds "kill brain,cut network" draws no others (fault-kinds.ts). The first round goes through every named step (not with --no-steps); the others are random. Ends with 1 when
-// anything is violated. --verbose says what happens when; --evidence FOLDER keeps logs, ledger and faults of a round that
-// found something.
+// were N. --kinds "kill brain,cut network" draws no others (fault-kinds.ts). The first round goes through every named step
+// (not with --no-steps); the others are random. --round N: faults of a round; --at-once N: faults under way at once. Ends
+// with 1 when anything is violated. --verbose says what happens when; --evidence FOLDER keeps logs, ledger and faults of a
+// round that found something.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type RunResult, run } from "./injector.ts";
 import { summaryOf } from "./summary.ts";
-
-const ROUND_FAULTS = 250;
 
 const { values } = parseArgs({
   options: {
@@ -16,6 +15,8 @@ const { values } = parseArgs({
     seed: { type: "string" },
     json: { type: "string" },
     kinds: { type: "string" },
+    round: { type: "string", default: "500" },
+    "at-once": { type: "string" },
     evidence: { type: "string" },
     verbose: { type: "boolean", default: false },
     steps: { type: "boolean", default: true },
@@ -33,8 +34,9 @@ for (let round = 0; count < wanted; round++) {
   process.stdout.write(`Round ${round + 1}, seed ${seed}, ${count} of ${wanted} faults done\n`);
   const result = await run({
     seed,
-    faults: Math.min(ROUND_FAULTS, wanted - count),
+    faults: Math.min(Number(values.round), wanted - count),
     allSteps: values.steps && round === 0,
+    strikesAtOnce: values["at-once"] === undefined ? undefined : Number(values["at-once"]),
     kinds: values.kinds?.split(",") ?? [],
     evidence: values.evidence && join(values.evidence, `seed-${seed}`),
     say: (line) => void (values.verbose && process.stdout.write(`${new Date().toISOString().slice(14, 23)} ${line}\n`)),
@@ -42,7 +44,7 @@ for (let round = 0; count < wanted; round++) {
   results.push(result);
   count += result.faults.length;
   for (const { of, session, text } of result.violations) process.stdout.write(`VIOLATION ${of} ${session}: ${text}\n`);
-  for (const slow of result.figures.slowTakeOvers) process.stdout.write(`SLOW ${slow}\n`);
+  if (values.verbose) for (const slow of result.figures.slowTakeOvers) process.stdout.write(`SLOW ${slow}\n`);
   for (const exit of result.exits) process.stdout.write(`EXIT ${exit}\n`);
   write();
 }

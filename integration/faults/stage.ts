@@ -18,7 +18,7 @@ import { type NetworkCut, openNetworkCut } from "./network-cut.ts";
 const ROOT = join(import.meta.dirname, "..", "..");
 const LOOK_EVERY_MS = 20;
 /** What a service imports when it opens. */
-const OPENS = /^(cli\/program|\w+\/open-\w+)\.ts$/;
+const OPENS = /^services\/(cli\/program|\w+\/open-\w+)\.ts$|^shared\/(database\/(pool|migrated)|service\/log)\.ts$/;
 const START_AGAIN_MS = 150;
 const LAST_LINE_MS_MAX = 300;
 /** A process that cannot start because another one is down is started again so often before that is an error. */
@@ -141,8 +141,11 @@ type Environments = ReadonlyMap<ServiceName, { cuts: Map<Peer, NetworkCut>; vari
 
 /** Starting a service again then takes half the time; one that is killed never writes what it has compiled. */
 async function filledCompileCache(folder: string): Promise<string> {
-  const modules = (await readdir(join(ROOT, "services"), { recursive: true })).filter((file) => OPENS.test(file));
-  const imports = modules.map((file) => `import(${JSON.stringify(join(ROOT, "services", file))})`);
+  const modules = ["services", "shared"].map(async (part) =>
+    (await readdir(join(ROOT, part), { recursive: true })).map((file) => `${part}/${file}`),
+  );
+  const opens = (await Promise.all(modules)).flat().filter((file) => OPENS.test(file));
+  const imports = opens.map((file) => `import(${JSON.stringify(join(ROOT, file))})`);
   const code = `await Promise.all([${imports.join(", ")}]); process.exit()`;
   const env = { ...process.env, NODE_COMPILE_CACHE: folder };
   await promisify(execFile)(process.execPath, ["--input-type=module", "-e", code], { env });

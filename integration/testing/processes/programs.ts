@@ -24,11 +24,13 @@ export type Place = Readonly<{
 }>;
 
 export type StartOptions = Readonly<{
-  /** Variables besides PATH and HOME. */
+  /** Variables besides PATH, HOME and NODE_COMPILE_CACHE. */
   environment?: Readonly<Record<string, string>>;
 }>;
 
-const { PATH = "", HOME = "" } = process.env;
+const { PATH = "", HOME = "", NODE_COMPILE_CACHE } = process.env;
+/** Of every process that is Node's. */
+const OWN = { PATH, HOME, ...(NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }) };
 
 /** Runs a command of the command line to its end; resolves with its output. */
 export async function pistis(
@@ -36,7 +38,7 @@ export async function pistis(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = {},
 ): Promise<string> {
-  const env = { PATH, HOME, PISTIS_STATE: statePath, ...environment };
+  const env = { ...OWN, PISTIS_STATE: statePath, ...environment };
   const { stdout } = await run(process.execPath, [MAIN, ...args], { cwd: folder, env });
   return stdout;
 }
@@ -51,7 +53,7 @@ export async function launchService(
   return launch(
     {
       command: [process.execPath, MAIN, ...words, "--env", join(statePath, "env", `${service}.env`)],
-      environment: { PATH, HOME, ...environment },
+      environment: { ...OWN, ...environment },
       cwd: folder,
       readyLine: new RegExp(`^ready ${service}( |$)`),
     },
