@@ -16,7 +16,7 @@ const ENGINE_LANE = [
   /^integration\/(canaries|compose|escape|images)\//,
   /docker[^/]*\.int\.test\.ts$/,
   /^integration\/(warm-pool|away|processes)\.int\.test\.ts$/,
-  /^services\/cli\//,
+  /^services\/cli\/(dev|doctor|service)\//,
 ];
 /** Beside it a container does not start in any time that a test would wait. */
 const ALONE = [/^integration\/faults\/faults\.int\.test\.ts$/];
