@@ -133,6 +133,8 @@ async function forgetfulSession(working: Working, random: Random): Promise<void>
   while (!signal.aborted) {
     await post(working, session, longText(random));
     await untilGiven(working, session, signal);
+    // Turns without a command would otherwise take most of the brains' time.
+    await delay(random.between(100, 300));
   }
 }
 

@@ -3,27 +3,15 @@ import { Refusal } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { CallEnd } from "../session/decide.ts";
-import { type Call, type Session, STOP_UNCONFIRMED } from "../session/session.ts";
+import { type Call, STOP_UNCONFIRMED } from "../session/session.ts";
 import { clipped } from "../tools/excerpt.ts";
-import type { Effect, ToolResult } from "../tools/tool.ts";
+import type { ToolResult } from "../tools/tool.ts";
 import type { TurnContext } from "./context.ts";
 import { OutputStream } from "./output-stream.ts";
+import { ReadStopped, StopUnconfirmed, stoppable, type Target } from "./stopping.ts";
 
-/** After Stop: how long a command may take to end by itself, and when it is given up (2 s in all, C63, C68). */
-export const STOP_GRACE_MS = 1_000;
-export const STOP_MS_MAX = 1_900;
 /** The most that a model is given as one result, whatever a tool or a hostile sandbox makes of it. */
 export const RESULT_CHARACTERS_MAX = 100_000;
-
-/** Stop was pressed and the sandbox did not confirm in time that the command ended. */
-class StopUnconfirmed extends Error {
-  override readonly name = "StopUnconfirmed";
-}
-
-/** Stop was pressed during a call that changes nothing. */
-class ReadStopped extends Error {
-  override readonly name = "ReadStopped";
-}
 
 export async function runCall(context: TurnContext, call: Call, link: SandboxLink): Promise<CallEnd> {
   const tool = context.tools.get(call.tool);
@@ -42,7 +30,6 @@ export async function runCall(context: TurnContext, call: Call, link: SandboxLin
   });
 }
 
-type Target = Readonly<{ call: Call; link: SandboxLink; effect: Effect }>;
 type OnOutput = (chunk: { position: number; bytes: Uint8Array }) => void;
 
 /** Runs `execute` with its output on the live bus, within Stop's bound, and turns whatever happens into an end. */
@@ -75,51 +62,6 @@ export async function observed(
   } finally {
     output.end();
   }
-}
-
-async function stoppable(context: TurnContext, target: Target, execution: Promise<ToolResult>): Promise<ToolResult> {
-  const { abandon, halt } = context.signals;
-  const cut = Promise.withResolvers<never>();
-  const boot = bootOf(context.record.state);
-  let timer: NodeJS.Timeout | undefined;
-  const onAbandon = () => cut.reject(abandon.reason);
-  const onHalt = () => {
-    if (target.effect === "reads") return cut.reject(new ReadStopped("Stopped"));
-    timer = setTimeout(() => cut.reject(new StopUnconfirmed("Not confirmed in time")), STOP_MS_MAX);
-    if (target.effect === "runs") stop(context, target);
-  };
-  const unwatch = context.record.watch((state) => {
-    if (isBootOver(state, boot)) cut.reject(new SandboxLost("restarted", "The sandbox's processes are gone"));
-  });
-  abandon.addEventListener("abort", onAbandon, { once: true });
-  halt.addEventListener("abort", onHalt, { once: true });
-  if (abandon.aborted) onAbandon();
-  if (halt.aborted) onHalt();
-  try {
-    return await Promise.race([execution, cut.promise]);
-  } finally {
-    unwatch();
-    clearTimeout(timer);
-    abandon.removeEventListener("abort", onAbandon);
-    halt.removeEventListener("abort", onHalt);
-  }
-}
-
-function bootOf(state: Session): string | undefined {
-  return state.status === "working" && state.sandbox.status === "up" ? state.sandbox.bootId : undefined;
-}
-
-/** The provider said that the sandbox's processes are gone, or another boot joined: no answer can come any more. */
-function isBootOver(state: Session, boot: string | undefined): boolean {
-  return state.status === "working" && boot !== undefined && bootOf(state) !== boot;
-}
-
-function stop({ log, record }: TurnContext, { call, link }: Target): void {
-  step("brain.stop.sending");
-  link.stop(call.callId, STOP_GRACE_MS).catch((error: unknown) => {
-    log.warn({ session: record.session, callId: call.callId, err: error }, "the command could not be told to stop");
-  });
-  step("brain.stop.sent");
 }
 
 function endOf(context: TurnContext, target: Target, ended: { error: unknown; durationMs: number }): CallEnd {

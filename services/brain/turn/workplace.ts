@@ -2,6 +2,7 @@
 // first tool call, so that the model thinks while the sandbox starts.
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 import { step } from "#shared/faults/step.ts";
 import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import { type Workplace as Place, workplaceOf } from "../session/questions.ts";
@@ -275,20 +276,4 @@ function tooLate(what: Awaited, withinMs: number): Refusal {
   return new Refusal("sandbox_start_timeout", `The sandbox did not join within ${withinMs} ms`, {
     next: "Run `pistis doctor`, look at `pistis events`, then post a message to try again.",
   });
-}
-
-/** Rejects with the signal's reason as soon as it aborts; the promise itself goes on unheard. */
-export async function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  if (signal.aborted) {
-    promise.catch(() => undefined);
-    throw signal.reason;
-  }
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = () => aborted.reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted.promise]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
 }

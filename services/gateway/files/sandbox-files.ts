@@ -4,9 +4,10 @@ import type { ServerResponse } from "node:http";
 import { FILE_BYTES_MAX, type FileListing } from "#schemas/api/files.ts";
 import type { SessionDetail } from "#schemas/api/session.ts";
 import { Refusal, Retryable } from "#shared/errors/errors.ts";
+import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { GatewayLimits } from "../limits.ts";
-import { sendBytes, unlessAborted } from "./send-bytes.ts";
+import { sendBytes } from "./send-bytes.ts";
 
 const LIST_ENTRIES_MAX = 5_000;
 

@@ -1,6 +1,7 @@
 // Untrusted bytes to a client: always a download, never more than was promised, and never faster than it takes them.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
+import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 
 export type Download = Readonly<{
   /** What the download is called. */
@@ -32,21 +33,6 @@ export async function sendBytes(
     else response.end();
   } catch (cause) {
     response.destroy(new Error("The bytes ended before their time", { cause }));
-  }
-}
-
-/** Rejects with the signal's reason when it aborts first. What the promise does afterwards is of no interest. */
-export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  const over = new AbortController();
-  const aborted = once(signal, "abort", { signal: over.signal }).then(
-    () => Promise.reject(signal.reason),
-    () => promise,
-  );
-  signal.throwIfAborted();
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    over.abort();
   }
 }
 

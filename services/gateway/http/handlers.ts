@@ -1,14 +1,15 @@
 // What each operation of the API does.
+
 import type { Readiness } from "#schemas/api/health.ts";
 import { askDatabase } from "#shared/database/ask.ts";
 import { listSessions } from "#shared/database/sessions.ts";
+import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 import type { Choices } from "../choices.ts";
 import { readNewest } from "../events/newest.ts";
 import { readPage } from "../events/pages.ts";
 import { type Streams, streamInstall, streamSession } from "../events/streams.ts";
 import { viewOf } from "../events/view.ts";
 import { listFiles, type SandboxFiles, sendFile, sendOutput } from "../files/sandbox-files.ts";
-import { unlessAborted } from "../files/send-bytes.ts";
 import { createSession, endSession, interruptTurn, postMessage, withdrawMessage } from "../session/requests.ts";
 import { overviewOf, type Sessions } from "../session/sessions.ts";
 import type { Handlers } from "./mount.ts";

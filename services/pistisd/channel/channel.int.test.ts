@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect } from "chai";
 import { Kind, writeFrame } from "#schemas/wire/frame.ts";
 import { execRequest, readOutput, run } from "../testing/ask.ts";
+import type { PeerChannel } from "../testing/peer-channel.ts";
 import { openBrain, openSandbox, type TestSandbox } from "../testing/sandbox.ts";
 import { whenGone } from "../testing/wait.ts";
 
@@ -121,11 +122,14 @@ describe("a channel", () => {
     for (const request of [whole, cut]) await brain.ask(request);
     await first.received.ended.promise;
     await second.received.until(({ bytes }) => bytes > 0);
+    const ask = (peer: PeerChannel, { callId, excerpt }: typeof cut) =>
+      peer.ask({ op: "attach", callId, excerpt, from: 0 });
+    expect(await ask(brain, cut)).to.have.nested.property("result.outcome.status", "background");
+    expect(await ask(brain, whole)).to.have.nested.property("result.outcome.exitCode", 0);
     await restart(sandbox);
     const next = await openBrain(sandbox, 2);
-    const ask = ({ callId, excerpt }: typeof cut) => next.ask({ op: "attach", callId, excerpt, from: 0 });
-    expect(await ask(cut)).to.deep.equal({ state: "lost" });
-    expect(await ask(whole)).to.have.nested.property("result.outcome.status", "background");
+    expect(await ask(next, cut)).to.deep.equal({ state: "lost" });
+    expect(await ask(next, whole)).to.have.nested.property("result.outcome.exitCode", 0);
     const outputOf = async ({ callId }: typeof cut) => (await readOutput(next, callId, 0, 100)).text();
     expect(await outputOf(whole)).to.equal("done\n");
     expect(await outputOf(cut)).to.equal(second.received.text());

@@ -138,7 +138,7 @@ export class Calls {
     const answer = call.background ? Promise.resolve(backgroundResult(call)) : shellEnded;
     const listed: Listed = { call, answer, outcome: undefined, leftRunning: false, over: false };
     this.#listed.set(call.callId, listed);
-    void call.over.then(() => this.#callIsOver(listed));
+    void call.over.then(() => shellEnded).then((ended) => this.#callIsOver(listed, ended));
     return startedOf(listed);
   }
 
@@ -153,11 +153,15 @@ export class Calls {
     }
   }
 
-  /** "In the background" is kept when that is over: a restart ends what is there, and its call is then lost (I5). */
-  #callIsOver(listed: Listed): void {
+  /** Of a background command the end is kept: a restart before that ends what is there, and its call is lost (I5). */
+  #callIsOver(listed: Listed, ended: Finished): void {
     const { call } = listed;
     listed.over = true;
-    if (call.background) this.#keepResult(call.callId, backgroundResult(call));
+    if (call.background) {
+      const whole = { ...ended, outputBytes: call.spool.totalBytes };
+      listed.answer = Promise.resolve(whole);
+      this.#keepResult(call.callId, whole);
+    }
     call.spool.close();
     this.#forgetOldest();
   }

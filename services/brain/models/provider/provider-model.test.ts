@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect } from "chai";
 import { z } from "zod";
 import { modelConfig, pistisConfig } from "#schemas/config/pistis-config.ts";
@@ -93,6 +94,15 @@ describe("models of real providers", () => {
       const error = await failureOf(ask(api, { onDelta: () => server.breakOff() }));
       expect(error).to.be.instanceOf(Retryable).with.property("code", "model_connection");
       expect(server.requests).to.have.length(1);
+    });
+
+    it(`${api}: asks nothing when Stop was pressed before, and leaves no error that nobody hears`, async () => {
+      await serve(done);
+      const reason = new Error("Stop was pressed");
+      expect(await failureOf(ask(api, { signal: AbortSignal.abort(reason) }))).to.equal(reason);
+      // An unheard rejection is told after the microtasks, and ends the test run as it would a brain.
+      await nextTurn();
+      expect(server.requests).to.deep.equal([]);
     });
 
     it(`${api}: stops at once when it is aborted, with the reason of the abort`, async () => {

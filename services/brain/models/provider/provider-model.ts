@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { ModelConfig, PistisConfig } from "#schemas/config/pistis-config.ts";
 import { Retryable } from "#shared/errors/errors.ts";
+import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 import type { FinishReason, Model, ModelReply, ModelRequest } from "../model.ts";
 import { costOf, usageOf } from "./cost.ts";
 import { modelFailure, silent } from "./failure.ts";
@@ -64,7 +65,9 @@ async function requestOnce(asked: Asked, request: ModelRequest, reader: ReplyRea
   const timer = setTimeout(() => silence.abort(silent(name, limits.modelSilenceMs)), limits.modelSilenceMs);
   const signal = AbortSignal.any([request.signal, silence.signal]);
   try {
-    const { stream } = await untilAborted(language.doStream(optionsOf(config, request, signal)), signal);
+    signal.throwIfAborted();
+    const started = Promise.resolve(language.doStream(optionsOf(config, request, signal)));
+    const { stream } = await unlessAborted(started, signal);
     await readAll(stream, signal, (part) => {
       timer.refresh();
       reader.take(part);
@@ -98,15 +101,6 @@ async function readAll(
     signal.removeEventListener("abort", cancel);
     cancel();
   }
-}
-
-function untilAborted<Value>(promise: PromiseLike<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).then(() => signal.removeEventListener("abort", onAbort));
-  });
 }
 
 function optionsOf(
