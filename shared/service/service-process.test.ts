@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
-import { Refusal } from "#shared/errors/errors.ts";
+import { Refusal, Retryable } from "#shared/errors/errors.ts";
 import { variables } from "./environment.ts";
 import { keepHealthFile } from "./health-file.ts";
 import { silentLog } from "./log.ts";
@@ -37,7 +37,8 @@ function process(environment: Record<string, string>) {
 
 const closed: string[] = [];
 
-function service(fails?: Error): ServiceProcess {
+/** `fails`: why it does not open; a list is what its first attempts meet. */
+function service(fails: Error | Error[] = []): ServiceProcess {
   return serviceProcess({
     name: "example",
     about: "an example",
@@ -45,7 +46,8 @@ function service(fails?: Error): ServiceProcess {
     variables: { PISTIS_NATS_SEED: variables.PISTIS_NATS_SEED, PISTIS_DATA: variables.PISTIS_DATA },
     open: async ({ PISTIS_DATA }, { resources }) => {
       resources.add("first", PISTIS_DATA, () => closed.push("first"));
-      if (fails !== undefined) throw fails;
+      const failure = Array.isArray(fails) ? fails.shift() : fails;
+      if (failure !== undefined) throw failure;
       resources.add("second", PISTIS_DATA, () => closed.push("second"));
       return { url: "http://127.0.0.1:1" };
     },
@@ -110,6 +112,28 @@ describe("a service as a process", () => {
     expect(await runService(service(failure), host)).to.equal(1);
     expect(written).to.deep.equal({ out: "", err: "pistis example: There is no luck (no_luck)\n  next: Try again\n" });
     expect(closed).to.deep.equal(["first"]);
+  });
+
+  const away = () => new Retryable("nats_unreachable", "NATS is away", { retryAfterMs: 1_000 });
+
+  it("waits for a server that is away, says so once, and serves when it is there", async () => {
+    const { host, written, ready, signal } = process({ PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" });
+    const exitCode = runService(service([away(), away()]), host);
+    await ready;
+    expect(written.err).to.equal("pistis example: NATS is away (nats_unreachable); it is tried again for 60 s\n");
+    expect(closed).to.deep.equal(["first", "first"]);
+    signal();
+    expect(await exitCode).to.equal(0);
+  });
+
+  it("ends with exit code 1 when the server stays away, and with 0 at a signal meanwhile", async () => {
+    const environment = { PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" };
+    const impatient = process(environment);
+    expect(await runService(service(away()), { ...impatient.host, startPatienceMs: 0 })).to.equal(1);
+    expect(impatient.written.err).to.contain("pistis example: NATS is away (nats_unreachable)\n  next: ");
+    const stopped = process(environment);
+    const exitCode = runService(service(away()), { ...stopped.host, err: () => stopped.signal() });
+    expect(await exitCode).to.equal(0);
   });
 
   it("names every variable that is missing or wrong and shows no value", async () => {

@@ -1,7 +1,9 @@
 // A service as a process of its own: what it is told, how it starts, and how it ends when it is asked to.
+import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
 import type { z } from "zod";
 import type { Environment } from "#shared/config/interpolate.ts";
-import { failureOf } from "#shared/errors/errors.ts";
+import { failureOf, Retryable } from "#shared/errors/errors.ts";
 import { armStep } from "#shared/faults/arm.ts";
 import type { NatsUser } from "#shared/nats/keys.ts";
 import { readVariables, variableHelp, variables } from "./environment.ts";
@@ -12,6 +14,9 @@ import { Resources } from "./resources.ts";
 /** Longer than any service takes to finish what it has in hand, shorter than the patience of what supervises it. */
 const STOP_MS_MAX = 20_000;
 const LEFTOVERS_MS_MAX = 2_000;
+/** NATS and PostgreSQL may be starting too; whoever supervises a service is told of a longer lack by its end. */
+const START_PATIENCE_MS = 60_000;
+const START_AGAIN_MS = 250;
 
 /** Everything that is opened is added to `resources`, the service itself last. */
 export type Opening = Readonly<{ environment: Environment; log: Log; resources: Resources }>;
@@ -71,6 +76,8 @@ export type Host = Readonly<{
   err: (text: string) => void;
   /** Calls `handle` at each SIGINT or SIGTERM until the returned function is called. */
   onStop: (handle: () => void) => () => void;
+  /** How long a server that is away is waited for at the start; a minute when absent. */
+  startPatienceMs?: number;
 }>;
 
 /**
@@ -78,21 +85,48 @@ export type Host = Readonly<{
  * code: 0 after a stop, 1 when it could not start or did not stop, with the reason and the next step on standard error.
  */
 export async function runService(service: ServiceProcess, host: Host): Promise<number> {
-  const stop = Promise.withResolvers<void>();
-  const stopListening = host.onStop(() => stop.resolve());
-  const resources = new Resources();
+  const stop = new AbortController();
+  const stopListening = host.onStop(() => stop.abort());
   try {
     armStep(host.environment["PISTIS_FAULT_STEP"]);
-    const { url } = await service.open(host.environment, resources);
+    const running = await openPatiently(service, host, stop.signal);
+    if (running === undefined) return 0;
+    const { url, resources } = running;
     host.out(`ready ${service.name}${url === undefined ? "" : ` ${url}`}\n`);
-    await stop.promise;
+    if (!stop.signal.aborted) await once(stop.signal, "abort");
     return await closed(service, host, resources);
   } catch (error) {
     report(service, host, error, "See what was logged before, and that `pistis setup` ran for this NATS and database");
-    await closed(service, host, resources);
     return 1;
   } finally {
     stopListening();
+  }
+}
+
+/** Tries again while what is missing may come, and says so once. Undefined when it was stopped meanwhile. */
+async function openPatiently(
+  service: ServiceProcess,
+  host: Host,
+  stop: AbortSignal,
+): Promise<(Opened & { resources: Resources }) | undefined> {
+  const { environment, err, startPatienceMs = START_PATIENCE_MS } = host;
+  const giveUpAt = performance.now() + startPatienceMs;
+  for (let told: string | undefined; ; ) {
+    const resources = new Resources();
+    try {
+      return { ...(await service.open(environment, resources)), resources };
+    } catch (error) {
+      await closed(service, host, resources);
+      if (stop.aborted) return undefined;
+      if (!(error instanceof Retryable) || performance.now() >= giveUpAt) throw error;
+      if (error.code !== told)
+        err(
+          `${service.command}: ${error.message} (${error.code}); it is tried again for ${startPatienceMs / 1_000} s\n`,
+        );
+      told = error.code;
+      await delay(START_AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
+      if (stop.aborted) return undefined;
+    }
   }
 }
 

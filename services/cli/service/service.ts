@@ -12,8 +12,9 @@ import { serviceProcesses } from "./service-processes.ts";
 type Options = { env?: string };
 
 const HOW = `
-It prints \`ready <name> [url]\` when it serves and logs JSON lines on standard error. SIGTERM or Ctrl-C: it refuses new
-work, finishes what is in hand and ends with exit code 0. \`pistis setup\` writes the variables into files.`;
+It prints \`ready <name> [url]\` when it serves and logs JSON lines on standard error. At its start it waits a minute for
+NATS or PostgreSQL that are away, and says so. SIGTERM or Ctrl-C: it refuses new work, finishes what is in hand and ends
+with exit code 0. \`pistis setup\` writes the variables into files.`;
 
 export function addServices(program: Command, context: Context, finish: (exitCode: number) => void): void {
   program.commandsGroup("One service as a process of its own:");
