@@ -1,9 +1,12 @@
 import { connect, type NatsConnection, nkeyAuthenticator } from "nats";
 import { Retryable } from "#shared/errors/errors.ts";
+import { signNatively } from "./ed25519.ts";
 import type { NatsUser } from "./keys.ts";
 import { quietClose } from "./quiet-close.ts";
 
 export type { NatsConnection } from "nats";
+
+signNatively();
 
 /** One that is away refuses at once; one that is there may be slow while a whole install starts on few cores. */
 const CONNECT_MS = 15_000;
