@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "chai";
 import { z } from "zod";
 import { interruptTurn } from "#services/cli/client/api.ts";
@@ -192,6 +193,19 @@ describe("services as processes", function () {
     const running = install.names.filter((name) => name !== "postgres" && install.state(name) === "running");
     const exits = await Promise.all(running.map(async (name) => [name, await install.kill(name, "SIGTERM")] as const));
     expect(exits.filter(([, { code }]) => code !== 0)).to.deep.equal([]);
+  });
+
+  it("starts services before nats-server and PostgreSQL are there: they say so, wait and serve", async () => {
+    await install.kill("postgres");
+    const services = install.names.filter((name) => name !== "nats-server" && name !== "postgres");
+    const before = install.deaths.length;
+    await Promise.all(services.map((name) => install.launch(name)));
+    const waits = (name: ProcessName) => install.lines(name).some((line) => line.includes("it is tried again for"));
+    while (!services.every(waits)) await delay(20);
+    await Promise.all([install.start("nats-server"), install.start("postgres")]);
+    await Promise.all(services.map((name) => install.ready(name)));
+    expect(install.deaths.slice(before)).to.deep.equal([]);
+    expect(await turn("$ echo all there")).to.contain("all there");
   });
 });
 
