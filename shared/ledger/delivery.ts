@@ -5,8 +5,11 @@ import { failureOf, Retryable } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import { type LedgerMessage, VersionConflict } from "./ledger.ts";
 
-/** The longest wait between two tries. Tries themselves have no limit: order waits for what may work later. */
-export const RETRY_WAIT_MS_MAX = 30_000;
+/**
+ * The longest wait between two tries, and so how long people wait after what was away has come back. Tries themselves
+ * have no limit: order waits for what may work later.
+ */
+export const RETRY_WAIT_MS_MAX = 5_000;
 const CONFLICT_RETRY_MS = 50;
 
 /** A message that its consumer gave up. */
