@@ -6,14 +6,17 @@ import type { LedgerMessageView } from "#schemas/api/stream.ts";
 import { type ServedReply, startModelServer } from "#services/brain/testing/model-server.ts";
 import { startDevProcess } from "../testing/dev-process.ts";
 import { type FollowedSession, openTestSession } from "../testing/running-install.ts";
-import { bareAgent, bareSpawn } from "./bare.ts";
-import { median, type Row, row, timed } from "./row.ts";
+import { bareAgent } from "./bare.ts";
+import { type Aim, median, type Row, row } from "./row.ts";
 
 const WARM_TURNS = 40;
 const COMMANDS = 50;
 const CLOCK = "date +%s%N";
-/** Milliseconds, and what a bare spawn took on the machine on which they first stood beside one (README, Figures). */
-const AIMS = { message: 10, command: 5, spawn: 3.4 };
+/**
+ * Milliseconds, as they were set, and what the bare agent took when Pistis was first measured beside it (commit 3fcb929:
+ * 5 to 9 and 4.7 to 5.3 ms). On a slower machine the ratio of the two is what can be held against the product.
+ */
+const AIMS = { message: { ms: 10, bareMs: 7 }, command: { ms: 5, bareMs: 5 } };
 
 type Step = "posted" | "turnStarted" | "modelAsked" | "toolStarted" | "commandRan" | "toolDone";
 type Times = Record<Step, number>;
@@ -51,20 +54,17 @@ export async function warmTurnBench(): Promise<Row[]> {
     for (let round = 0; round < 3; round++) perCommand.push((await commandsMs(session, () => turn(many))) / COMMANDS);
     const barePerCommand: number[] = [];
     for (let index = 0; index < COMMANDS; index++) barePerCommand.push(await elapsed(() => bare.post("true")));
-    const spawns: number[] = [];
-    for (let index = 0; index < COMMANDS; index++) spawns.push(await timed(() => bareSpawn("true")));
-    const spawn = median(spawns);
     const message = middle(runs, "commandRan");
     const command = median(perCommand);
     await session.close();
     return [
-      row("warm message → first command", "ms", { value: message, baseline: median(bareMs) }, { atMost: AIMS.message }),
       row(
-        "  the same beside a bare spawn",
+        "warm message → first command",
         "ms",
-        { value: message, baseline: spawn },
-        { ratioAtMost: inSpawns(AIMS.message) },
+        { value: message, baseline: median(bareMs) },
+        { atMost: AIMS.message.ms },
       ),
+      row("  its ratio", "ms", { value: message, baseline: median(bareMs) }, besideBare(AIMS.message)),
       row("  turn started (seen by a client)", "ms", { value: middle(runs, "turnStarted") }),
       row("  model asked", "ms", { value: middle(runs, "modelAsked") }),
       row("  tool started (seen by a client)", "ms", { value: middle(runs, "toolStarted") }),
@@ -74,14 +74,9 @@ export async function warmTurnBench(): Promise<Row[]> {
         `per command, ${COMMANDS} in one turn`,
         "ms",
         { value: command, baseline: median(barePerCommand) },
-        { atMost: AIMS.command },
+        { atMost: AIMS.command.ms },
       ),
-      row(
-        "  the same beside a bare spawn",
-        "ms",
-        { value: command, baseline: spawn },
-        { ratioAtMost: inSpawns(AIMS.command) },
-      ),
+      row("  its ratio", "ms", { value: command, baseline: median(barePerCommand) }, besideBare(AIMS.command)),
     ];
   } finally {
     await bare.close();
@@ -90,9 +85,9 @@ export async function warmTurnBench(): Promise<Row[]> {
   }
 }
 
-/** The aim on a machine of any pace: no agent runs a command in less than a spawn. */
-function inSpawns(aimMs: number): number {
-  return Number((aimMs / AIMS.spawn).toFixed(2));
+/** The aim on a machine of any pace. */
+function besideBare({ ms, bareMs }: { ms: number; bareMs: number }): Aim {
+  return { ratioAtMost: Number((ms / bareMs).toFixed(2)) };
 }
 
 /** Median time from the post to this step. */
