@@ -18,7 +18,7 @@ const textOf = (file: string) => readFileSync(join(root, file), "utf8");
 
 const importsOf = (file: string) => specifiersIn(file, /(?:from|import\()\s*"([^"]+)"/g);
 /** What is loaded with the file: neither types alone nor what it imports when it needs it. */
-const loadedWith = (file: string) => specifiersIn(file, /^(?:import|export) (?!type\b)[^;]*?from "([^"]+)";$/gm);
+const loadedWith = (file: string) => specifiersIn(file, /^(?:import|export) (?!type\b)(?:[^;"]*?from )?"([^"]+)";$/gm);
 
 function specifiersIn(file: string, pattern: RegExp): string[] {
   return [...textOf(file).matchAll(pattern)].map(([, specifier]) => {

@@ -23,8 +23,10 @@ const { values } = parseArgs({
   },
   allowNegative: true,
 });
-const wanted = Number(values.faults);
-const firstSeed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(values.seed);
+const wanted = numberOf("faults", values.faults);
+const roundMax = numberOf("round", values.round);
+const strikesAtOnce = values["at-once"] === undefined ? undefined : numberOf("at-once", values["at-once"]);
+const firstSeed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : numberOf("seed", values.seed);
 const startedAt = performance.now();
 const results: RunResult[] = [];
 let count = 0;
@@ -34,9 +36,9 @@ for (let round = 0; count < wanted; round++) {
   process.stdout.write(`Round ${round + 1}, seed ${seed}, ${count} of ${wanted} faults done\n`);
   const result = await run({
     seed,
-    faults: Math.min(Number(values.round), wanted - count),
+    faults: Math.min(roundMax, wanted - count),
     allSteps: values.steps && round === 0,
-    strikesAtOnce: values["at-once"] === undefined ? undefined : Number(values["at-once"]),
+    strikesAtOnce,
     kinds: values.kinds?.split(",") ?? [],
     evidence: values.evidence && join(values.evidence, `seed-${seed}`),
     say: (line) => void (values.verbose && process.stdout.write(`${new Date().toISOString().slice(14, 23)} ${line}\n`)),
@@ -47,6 +49,11 @@ for (let round = 0; count < wanted; round++) {
   if (values.verbose) for (const slow of result.figures.slowTakeOvers) process.stdout.write(`SLOW ${slow}\n`);
   for (const exit of result.exits) process.stdout.write(`EXIT ${exit}\n`);
   write();
+}
+
+function numberOf(option: string, text: string): number {
+  if (!/^[1-9]\d{0,9}$/.test(text)) throw new Error(`--${option} is a whole number from 1 on, not ${text}`);
+  return Number(text);
 }
 
 function write(): void {

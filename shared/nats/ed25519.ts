@@ -1,5 +1,5 @@
-// The signatures of NATS users by Node's own Ed25519. The library's is plain JavaScript: a connection that is made in a
-// process that has just started takes a tenth of that start (measured).
+// The signatures of NATS users by Node's own Ed25519. The library's is plain JavaScript: of the processor time that
+// `pistis dev` and its first 200 commands take, 7 % (measured).
 import { createPrivateKey, createPublicKey, randomBytes, sign, verify } from "node:crypto";
 // The library's own switch, which it does not export from its index.
 import "nkeys.js";

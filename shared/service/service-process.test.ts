@@ -114,13 +114,14 @@ describe("a service as a process", () => {
     expect(closed).to.deep.equal(["first"]);
   });
 
-  const away = () => new Retryable("nats_unreachable", "NATS is away", { retryAfterMs: 1_000 });
+  const away = () => new Retryable("nats_unreachable", "NATS is away", { retryAfterMs: 1_000, next: "Start it" });
 
   it("waits for a server that is away, says so once, and serves when it is there", async () => {
     const { host, written, ready, signal } = process({ PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" });
     const exitCode = runService(service([away(), away()]), host);
     await ready;
-    expect(written.err).to.equal("pistis example: NATS is away (nats_unreachable); it is tried again for 60 s\n");
+    const said = "pistis example: NATS is away (nats_unreachable); it is tried again for 60 s\n  next: Start it\n";
+    expect(written.err).to.equal(said);
     expect(closed).to.deep.equal(["first", "first"]);
     signal();
     expect(await exitCode).to.equal(0);

@@ -117,12 +117,14 @@ async function openPatiently(
       return { ...(await service.open(environment, resources)), resources };
     } catch (error) {
       await closed(service, host, resources);
+      if (!(error instanceof Retryable)) throw error;
       if (stop.aborted) return undefined;
-      if (!(error instanceof Retryable) || performance.now() >= giveUpAt) throw error;
-      if (error.code !== told)
-        err(
-          `${service.command}: ${error.message} (${error.code}); it is tried again for ${startPatienceMs / 1_000} s\n`,
-        );
+      if (performance.now() >= giveUpAt) throw error;
+      if (error.code !== told) {
+        const next = error.next === undefined ? "" : `  next: ${error.next}\n`;
+        const patience = `it is tried again for ${startPatienceMs / 1_000} s`;
+        err(`${service.command}: ${error.message} (${error.code}); ${patience}\n${next}`);
+      }
       told = error.code;
       await delay(START_AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
       if (stop.aborted) return undefined;

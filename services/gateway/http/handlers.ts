@@ -1,5 +1,4 @@
 // What each operation of the API does.
-
 import type { Readiness } from "#schemas/api/health.ts";
 import { askDatabase } from "#shared/database/ask.ts";
 import { listSessions } from "#shared/database/sessions.ts";

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { expect } from "chai";
 import { Kind, writeFrame } from "#schemas/wire/frame.ts";
 import { execRequest, readOutput, run } from "../testing/ask.ts";
@@ -135,6 +135,21 @@ describe("a channel", () => {
     expect(await outputOf(cut)).to.equal(second.received.text());
     await whenGone(Number(second.received.text()));
   });
+
+  for (const background of [false, true]) {
+    const where = background ? "in the background" : "while it is waited for";
+    it(`stays up when a command takes away, ${where}, the records that its end is to be kept in`, async () => {
+      const brain = await openBrain(sandbox);
+      const { bootId } = await brain.brain(1);
+      const { stream, received } = brain.stream();
+      const command = `rm -rf ${sandbox.state}/calls; mkdir ${sandbox.state}/gone`;
+      await codeOf(brain.ask(execRequest(sandbox, { command, background, stream })));
+      if (background) await received.ended.promise;
+      expect(existsSync(`${sandbox.state}/gone`)).to.equal(true);
+      expect((await brain.brain(1)).bootId).to.equal(bootId);
+      expect((await brain.ask({ op: "processes" })).processes.map(({ running }) => running)).to.deep.equal([false]);
+    });
+  }
 
   it("answers a bad request with what is wrong, and drops what is no request", async () => {
     const brain = await openBrain(sandbox);

@@ -138,7 +138,7 @@ export class Calls {
     const answer = call.background ? Promise.resolve(backgroundResult(call)) : shellEnded;
     const listed: Listed = { call, answer, outcome: undefined, leftRunning: false, over: false };
     this.#listed.set(call.callId, listed);
-    void call.over.then(() => shellEnded).then((ended) => this.#callIsOver(listed, ended));
+    void Promise.all([call.shellEnded, call.over]).then(([ended]) => this.#callIsOver(listed, ended));
     return startedOf(listed);
   }
 
@@ -157,13 +157,16 @@ export class Calls {
   #callIsOver(listed: Listed, ended: Finished): void {
     const { call } = listed;
     listed.over = true;
-    if (call.background) {
-      const whole = { ...ended, outputBytes: call.spool.totalBytes };
-      listed.answer = Promise.resolve(whole);
-      this.#keepResult(call.callId, whole);
-    }
+    const whole = { ...ended, outputBytes: call.spool.totalBytes };
     call.spool.close();
     this.#forgetOldest();
+    if (!call.background) return;
+    listed.answer = Promise.resolve(whole);
+    try {
+      this.#keepResult(call.callId, whole);
+    } catch {
+      // Nobody waits for it. A command can take the records away: then its call is told as lost after a restart.
+    }
   }
 
   /** Whether no other command that is still there had started before that moment. */
