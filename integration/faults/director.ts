@@ -3,7 +3,15 @@ import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { StepName } from "#shared/faults/steps.ts";
-import { type Done, type FaultContext, kill, killSandbox, stopAllPistisd, strikeAtRandom } from "./fault-kinds.ts";
+import {
+  type Done,
+  type FaultContext,
+  kill,
+  killSandbox,
+  loseQueue,
+  stopAllPistisd,
+  strikeAtRandom,
+} from "./fault-kinds.ts";
 import type { ServiceName } from "./stage.ts";
 import { ARMED_BRAINS, BRAINS, FREE_BRAIN, PISTISD_STEPS } from "./step-plan.ts";
 import type { Workload } from "./workload.ts";
@@ -120,6 +128,7 @@ async function provoke(directing: Directing, step: StepName, service?: ServiceNa
     note(await kill(directing, random.pick(BRAINS.filter((brain) => brain !== service))));
   }
   if (/^brain\.sandbox\.ask/.test(step)) note(await killSandbox(directing));
+  if (step === "scheduler.queue.renewing") note(await loseQueue(directing));
   if (step === "brain.sandbox.doubting") note(await stopAllPistisd(directing));
   if (/^brain\.(stop|turn\.end)/.test(step)) await workload.stopSomething();
   if (step === "pistisd.join.traded") note(await killSandbox(directing));

@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ProcessName } from "../testing/service-processes.ts";
 import type { Disks } from "./disks.ts";
 import { type Guest, guestsOf, signal } from "./guests.ts";
+import type { Queues } from "./queues.ts";
 import type { Random } from "./random.ts";
 import type { Peer, ServiceName, Stage } from "./stage.ts";
 import { BRAINS, FREE_BRAIN, type StepPlan, stepNames } from "./step-plan.ts";
@@ -14,6 +15,7 @@ export type FaultContext = Readonly<{
   plan: StepPlan;
   disks: Disks;
   strays: Strays;
+  queues: Queues;
   random: Random;
   /** Only faults of these kinds are drawn; of all when it is empty. */
   kinds: readonly string[];
@@ -52,6 +54,7 @@ export const FAULT_KINDS: Readonly<Record<string, FaultKind>> = {
   "stop pistisd": { weight: 3, strike: stopPistisd },
   "kill sandbox": { weight: 3, strike: killSandbox },
   "lose sandbox": { weight: 1, strike: loseSandbox },
+  "lose a queue": { weight: 1, strike: loseQueue },
   "repeat a call": { weight: 3, strike: repeatCall },
   "send as a deposed brain": { weight: 3, strike: sendLate },
 };
@@ -221,6 +224,11 @@ async function loseSandbox(context: FaultContext): Promise<Done> {
     await stage.restart("provider-local", 0);
     return { kind: "lose sandbox", target: guest.sandboxId };
   });
+}
+
+export async function loseQueue({ queues }: FaultContext): Promise<Done> {
+  const lost = await queues.lose();
+  return lost === undefined ? undefined : { kind: "lose a queue", target: lost };
 }
 
 async function repeatCall(context: FaultContext): Promise<Done> {

@@ -17,6 +17,7 @@ import { type BrainDown, figuresOf, type RunFigures } from "./figures.ts";
 import { type Violation, violationsIn } from "./invariants.ts";
 import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
+import { openQueues } from "./queues.ts";
 import { openRandom } from "./random.ts";
 import { openShortMemoryModel } from "./short-memory-model.ts";
 import { type KnownDeath, openStage, type Stage } from "./stage.ts";
@@ -45,6 +46,8 @@ export type RunOptions = Readonly<{
   evidence?: string | undefined;
   /** Says what happens, a line each. */
   say: (line: string) => void;
+  /** Called after each fault with their number. */
+  told?: (faults: number) => void;
 }>;
 
 export type RunResult = Readonly<{
@@ -83,11 +86,11 @@ type Scene = Readonly<{
   close: () => Promise<void>;
 }>;
 
-async function openScene({ seed, kinds = [], say }: RunOptions): Promise<Scene> {
+async function openScene({ seed, kinds = [], say, told = () => undefined }: RunOptions): Promise<Scene> {
   execFileSync(process.execPath, [join(ROOT, "infra", "build-pistisd.ts"), "--faults"], { stdio: "ignore" });
   const random = openRandom(seed);
   const plan = openStepPlan(random.branch());
-  const book = openBook(say);
+  const book = openBook(say, told);
   const repository = await mkdtemp(join(tmpdir(), "pistis-faults-repository-"));
   commit(newRepository(repository), { "README.md": "A repository\n" });
   const onDeath = (death: Death, { reached, atMs, served }: KnownDeath) => {
@@ -109,6 +112,7 @@ async function openScene({ seed, kinds = [], say }: RunOptions): Promise<Scene> 
   const context: FaultContext = {
     ...{ stage, plan, disks, leaseMs: LEASE_TTL_MS_DEFAULT, reattachMs: REATTACH_MS },
     ...{ random: random.branch(), strays: await openStrays(install, disks, random.branch()), kinds },
+    queues: await openQueues(install, random.branch()),
     busy: new Set<ProcessName>(),
     brainDown: book.brainDown,
   };
@@ -128,7 +132,7 @@ async function openScene({ seed, kinds = [], say }: RunOptions): Promise<Scene> 
   };
 }
 
-function openBook(say: (line: string) => void) {
+function openBook(say: (line: string) => void, told: (faults: number) => void) {
   const faults: Fault[] = [];
   const brainsDown: BrainDown[] = [];
   const exits: string[] = [];
@@ -140,6 +144,7 @@ function openBook(say: (line: string) => void) {
       if (done === undefined) return;
       faults.push({ ...done, atMs: Date.now() });
       say(`${faults.length} ${done.kind}: ${done.target}`);
+      told(faults.length);
     },
     brainDown: (brain: string, atMs = Date.now()) => void brainsDown.push({ brain, atMs }),
     exit: ({ name, exit, lastLines }: Death) => {

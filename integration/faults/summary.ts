@@ -7,6 +7,8 @@ export type Summary = Readonly<{
   faults: number;
   /** Of each invariant; `chain`, `mirror`, `delivery` and `rest` besides I1 to I8. */
   violations: Readonly<Record<string, number>>;
+  /** Services that ended by themselves, at no step and not killed. */
+  exits: number;
   calls: number;
   turns: number;
   ledgerMessages: number;
@@ -39,6 +41,7 @@ export function summaryOf(results: readonly RunResult[]): Summary {
   return {
     faults: sum(({ faults }) => faults.length),
     violations: Object.fromEntries(violations),
+    exits: sum(({ exits }) => exits.length),
     calls: sum(({ figures }) => figures.calls),
     turns: sum(({ figures }) => figures.turns),
     ledgerMessages: sum(({ figures }) => figures.messages),

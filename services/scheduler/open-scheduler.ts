@@ -57,16 +57,17 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     warm,
     warmAgeMsMax,
   } = config.sandboxes;
+  const mirror = mirrorReader(database);
+  const ledger = await openLedgerAndFeed({ nats, writer: "scheduler", shards, blobs, mirror, recent, log });
+  // Before the workers: they cannot start on a queue whose consumer is gone.
+  for (const watching of [
+    { nats, queues: CORE_QUEUES, log },
+    { nats: edge, queues: EDGE_QUEUES, log },
+  ]) {
+    resources.add("queue watch", await watchQueues(watching), ({ close }) => close());
+  }
   const scheduler = await startScheduler({
-    ...(await openLedgerAndFeed({
-      nats,
-      writer: "scheduler",
-      shards,
-      blobs,
-      mirror: mirrorReader(database),
-      recent,
-      log,
-    })),
+    ...ledger,
     tasks: (provider) => openTaskSender({ nats: edge, provider }),
     reports: openReportReceiver({ nats: edge, log }),
     probes: {
@@ -87,6 +88,4 @@ export async function openScheduler(parts: SchedulerParts, resources: Resources)
     log,
   });
   resources.add("scheduler", scheduler, ({ close }) => close());
-  resources.add("queue watch", watchQueues({ nats, queues: CORE_QUEUES, log }), ({ close }) => close());
-  resources.add("edge queue watch", watchQueues({ nats: edge, queues: EDGE_QUEUES, log }), ({ close }) => close());
 }

@@ -65,6 +65,7 @@ export const STEPS = {
   "scheduler.deadline.kept": "A request was given up where it was open; the timer is not acknowledged",
   "scheduler.passes.revoking": "SandboxDestroyed was heard; the passes still work",
   "scheduler.passes.revoked": "The passes work no more; the message is not acknowledged",
+  "scheduler.queue.renewing": "The consumer of a work queue is lost or taken away; it is not made anew",
 
   "publisher.copy.noting": "EgressProbed was heard; the copy is not noted on disk",
   "publisher.copy.noted": "The copy is noted on disk; the message is not acknowledged",

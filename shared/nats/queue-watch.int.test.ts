@@ -5,6 +5,7 @@ import { expect } from "chai";
 import type { NatsConnection } from "nats";
 import type { Report } from "#schemas/provider/task.ts";
 import { type NatsServer, startNatsServer } from "#shared/embedded/nats-server.ts";
+import { Retryable } from "#shared/errors/errors.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
 import { connectNats } from "./connection.ts";
@@ -66,6 +67,16 @@ describe("the watch over work queues", function () {
     const heard = await receiver();
     await watch();
     expect(await heard.next()).to.equal("given-up");
+  });
+
+  it("makes a consumer that a scheduler took away and died anew before its worker starts", async () => {
+    const manager = await (await connect("edge-setup")).jetstreamManager();
+    await send("waiting");
+    await manager.consumers.delete("REPORTS", "scheduler");
+    const failure = await receiver().catch((error: unknown) => error);
+    expect(failure).to.be.instanceOf(Retryable).with.property("code", "queue_missing");
+    await watch();
+    expect(await (await receiver()).next()).to.equal("waiting");
   });
 
   it("makes a consumer that is gone anew, and leaves alone one that hands out or has nothing to hand out", async () => {
@@ -131,7 +142,12 @@ describe("the watch over work queues", function () {
         return manager(...args);
       },
     });
-    const watching = watchQueues({ nats: counted, queues: EDGE_QUEUES.slice(0, 1), log: silentLog, lookEveryMs: 100 });
+    const watching = await watchQueues({
+      nats: counted,
+      queues: EDGE_QUEUES.slice(0, 1),
+      log: silentLog,
+      lookEveryMs: 100,
+    });
     resources.add("watch", watching, (it) => it.close());
     return async (times) => {
       const until = looks + times + 1;

@@ -5,7 +5,6 @@ import {
   DiscardPolicy,
   type JetStreamManager,
   type NatsConnection,
-  NatsError,
   nanos,
   RetentionPolicy,
   StorageType,
@@ -14,6 +13,7 @@ import {
 import { MESSAGE_BYTES_MAX } from "#schemas/ledger/envelope.ts";
 import { LEASES_BUCKET, LEDGER_STREAM, PARKED_STREAM, POOL_BUCKET } from "#schemas/ledger/subjects.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { CONSUMER_NOT_FOUND, orUndefined, STREAM_NOT_FOUND } from "./absent.ts";
 import { ledgerConsumerConfig } from "./ledger/consumer.ts";
 import { REACTORS } from "./permissions.ts";
 import { workConsumer } from "./work-consumer.ts";
@@ -23,8 +23,6 @@ export const LEASE_TTL_MS_DEFAULT = 2_500;
 const HEADER_BYTES_MAX = 8 * 1024;
 const PARKED_MAX = 10_000;
 const DUPLICATE_WINDOW_MS = 120_000;
-const STREAM_NOT_FOUND = 10_059;
-const CONSUMER_NOT_FOUND = 10_014;
 
 /** Everything that the services expect to find. `core` and `edge` are connections of `setup` and `edge-setup`. */
 export async function prepareNats(options: {
@@ -155,13 +153,4 @@ async function ensureConsumer(
 
 async function findStream(manager: JetStreamManager, name: string): Promise<StreamConfig | undefined> {
   return (await orUndefined(STREAM_NOT_FOUND, manager.streams.info(name)))?.config;
-}
-
-async function orUndefined<T>(code: number, answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (error instanceof NatsError && error.api_error?.err_code === code) return undefined;
-    throw error;
-  }
 }

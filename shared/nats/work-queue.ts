@@ -2,24 +2,23 @@
 // The only place that decides between done, again and parked.
 import { type Consumer, headers, type JetStreamClient, type JsMsg, millis, type NatsConnection } from "nats";
 import type { z } from "zod";
-import {
-  PROBES_STREAM,
-  PROBES_SUBJECT,
-  parkedSubject,
-  REPORTS_STREAM,
-  reportSubject,
-  TASKS_STREAM,
-  TIMERS_STREAM,
-  TIMERS_SUBJECT,
-  taskSubject,
-} from "#schemas/ledger/subjects.ts";
+import { PROBES_SUBJECT, parkedSubject, reportSubject, TIMERS_SUBJECT, taskSubject } from "#schemas/ledger/subjects.ts";
 import { type ProviderTask, providerTask, type Report, report } from "#schemas/provider/task.ts";
 import { type ProbeTask, probeTask } from "#schemas/scheduler/probe.ts";
 import { type Timer, timer } from "#schemas/scheduler/timer.ts";
 import { type Failure, Fatal, failureOf, Retryable } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
 import type { ReceivedReport, WorkQueueReceiver, WorkQueueSender } from "#shared/work-queue/work-queue.ts";
-import { ACK_WAIT_MS, ATTEMPTS_MAX, PROBE_ACK_WAIT_MS } from "./work-queues.ts";
+import { CONSUMER_NOT_FOUND, isAbsence } from "./absent.ts";
+import {
+  ACK_WAIT_MS,
+  ATTEMPTS_MAX,
+  PROBES_QUEUE,
+  REPORTS_QUEUE,
+  TIMERS_QUEUE,
+  taskQueue,
+  type WorkQueue,
+} from "./work-queues.ts";
 
 /** The scheduler's way to one kind of provider (`edge-scheduler`). */
 export function openTaskSender(options: { nats: NatsConnection; provider: string }): WorkQueueSender<ProviderTask> {
@@ -32,8 +31,7 @@ export function openTaskReceiver(options: {
   provider: string;
   log: Log;
 }): WorkQueueReceiver<ProviderTask> {
-  const queue = { stream: TASKS_STREAM, consumer: `provider-${options.provider}` };
-  return receiver(options, queue, (message) => providerTask.parse(message.json()));
+  return receiver(options, taskQueue(options.provider), (message) => providerTask.parse(message.json()));
 }
 
 /** `reporter` is `provider-<kind>` or `relay`, and also the NATS user. */
@@ -43,8 +41,7 @@ export function openReportSender(options: { nats: NatsConnection; reporter: stri
 
 /** All reports, for the scheduler (`edge-scheduler`). Also logs what the queues of the account gave up unparked. */
 export function openReportReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<ReceivedReport> {
-  const queue = { stream: REPORTS_STREAM, consumer: "scheduler" };
-  const reports = receiver(options, queue, (message) => ({
+  const reports = receiver(options, REPORTS_QUEUE, (message) => ({
     reporter: message.subject.slice(reportSubject("").length),
     redelivered: message.redelivered,
     place: { sequence: message.seq, storedAt: new Date(millis(message.info.timestampNanos)).toISOString() },
@@ -70,8 +67,7 @@ export function openTimerSender(options: { nats: NatsConnection }): WorkQueueSen
 }
 
 export function openTimerReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<Timer> {
-  const queue = { stream: TIMERS_STREAM, consumer: "scheduler" };
-  return receiver(options, queue, (message) => timer.parse(message.json()));
+  return receiver(options, TIMERS_QUEUE, (message) => timer.parse(message.json()));
 }
 
 /** Sandboxes that the scheduler has to probe (`scheduler`). */
@@ -80,8 +76,7 @@ export function openProbeSender(options: { nats: NatsConnection }): WorkQueueSen
 }
 
 export function openProbeReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<ProbeTask> {
-  const queue = { stream: PROBES_STREAM, consumer: "scheduler", ackWaitMs: PROBE_ACK_WAIT_MS };
-  return receiver(options, queue, (message) => probeTask.parse(message.json()));
+  return receiver(options, PROBES_QUEUE, (message) => probeTask.parse(message.json()));
 }
 
 /** What a queue gave up without anyone having parked it, as every attempt took its worker down. Only this tells of it. */
@@ -105,12 +100,10 @@ function sender<Item>(nats: NatsConnection, subject: string, schema: z.ZodType<I
   };
 }
 
-/** `ackWaitMs`: that of its consumer, when it is not the usual one. */
-type Queue = Readonly<{ stream: string; consumer: string; ackWaitMs?: number }>;
 type Work<Item> = Readonly<{
   nats: NatsConnection;
   jetstream: JetStreamClient;
-  queue: Queue;
+  queue: WorkQueue;
   read: (message: JsMsg) => Item;
   handle: (item: Item, signal: AbortSignal) => Promise<void>;
   closing: AbortSignal;
@@ -119,13 +112,13 @@ type Work<Item> = Readonly<{
 
 function receiver<Item>(
   { nats, log }: { nats: NatsConnection; log: Log },
-  queue: Queue,
+  queue: WorkQueue,
   read: (message: JsMsg) => Item,
 ): WorkQueueReceiver<Item> {
   return {
     async receive(handle) {
       const jetstream = nats.jetstream();
-      const consumer = await jetstream.consumers.get(queue.stream, queue.consumer);
+      const consumer = await jetstream.consumers.get(queue.stream, queue.consumer).catch(missing(queue));
       const closing = new AbortController();
       const running = workOff(consumer, { nats, jetstream, queue, read, handle, closing: closing.signal, log });
       return {
@@ -138,6 +131,18 @@ function receiver<Item>(
   };
 }
 
+/** A scheduler may have died with the consumer taken away and not made anew (queue-watch.ts); its next start makes it. */
+function missing({ stream, consumer }: WorkQueue): (error: unknown) => never {
+  return (cause) => {
+    if (!isAbsence(CONSUMER_NOT_FOUND, cause)) throw cause;
+    throw new Retryable("queue_missing", `The work queue ${stream} has no consumer ${consumer}`, {
+      cause,
+      retryAfterMs: 1_000,
+      next: "Start the scheduler, which makes it anew; if that does not help, run `pistis setup`.",
+    });
+  };
+}
+
 /** One item is asked for when the one before is settled: nothing waits, out of time, behind a long one. */
 async function workOff<Item>(consumer: Consumer, work: Work<Item>): Promise<void> {
   while (!work.closing.aborted) {
@@ -146,7 +151,8 @@ async function workOff<Item>(consumer: Consumer, work: Work<Item>): Promise<void
       if (message !== undefined) await settle(message, work);
     } catch (error) {
       if (work.closing.aborted) return;
-      const fields = { ...work.queue, failure: failureOf(error) };
+      const { stream, consumer: name } = work.queue;
+      const fields = { stream, consumer: name, failure: failureOf(error) };
       if (work.nats.isClosed()) return work.log.error(fields, "The connection to NATS is closed: no more work");
       work.log.error(fields, "A work queue does not answer; asking again");
       await pause(work.closing);
@@ -200,8 +206,9 @@ function readItem<Item>(message: JsMsg, work: Work<Item>): Item {
 }
 
 function again<Item>(message: JsMsg, error: Retryable, work: Work<Item>): void {
+  const { stream, consumer } = work.queue;
   const { sequence, attempt } = placeOf(message);
-  work.log.debug({ ...work.queue, sequence, attempt, failure: failureOf(error) }, "A work item will come again");
+  work.log.debug({ stream, consumer, sequence, attempt, failure: failureOf(error) }, "A work item will come again");
   message.nak(error.retryAfterMs);
 }
 

@@ -28,23 +28,36 @@ export const ACK_WAIT_MS = 30_000;
 export const PROBE_ACK_WAIT_MS = 5_000;
 const PROVIDERS = ["local", "docker"] as const;
 
-export const CORE_QUEUES: readonly WorkQueue[] = [
-  { stream: TIMERS_STREAM, subjects: TIMERS_SUBJECT, consumer: "scheduler", filter: TIMERS_SUBJECT },
-  {
-    stream: PROBES_STREAM,
-    subjects: PROBES_SUBJECT,
-    consumer: "scheduler",
-    filter: PROBES_SUBJECT,
-    ackWaitMs: PROBE_ACK_WAIT_MS,
-  },
-];
+/** Deadlines of the scheduler's own. */
+export const TIMERS_QUEUE: WorkQueue = {
+  stream: TIMERS_STREAM,
+  subjects: TIMERS_SUBJECT,
+  consumer: "scheduler",
+  filter: TIMERS_SUBJECT,
+};
 
-export const EDGE_QUEUES: readonly WorkQueue[] = [
-  { stream: REPORTS_STREAM, subjects: "reports.*", consumer: "scheduler", filter: "reports.*" },
-  ...PROVIDERS.map((provider) => ({
-    stream: TASKS_STREAM,
-    subjects: "tasks.*",
-    consumer: `provider-${provider}`,
-    filter: taskSubject(provider),
-  })),
-];
+/** Sandboxes that the scheduler has to probe. */
+export const PROBES_QUEUE: WorkQueue = {
+  stream: PROBES_STREAM,
+  subjects: PROBES_SUBJECT,
+  consumer: "scheduler",
+  filter: PROBES_SUBJECT,
+  ackWaitMs: PROBE_ACK_WAIT_MS,
+};
+
+/** What providers, relay and egress service tell the scheduler. */
+export const REPORTS_QUEUE: WorkQueue = {
+  stream: REPORTS_STREAM,
+  subjects: "reports.*",
+  consumer: "scheduler",
+  filter: "reports.*",
+};
+
+/** What the scheduler wants one kind of provider to do. */
+export function taskQueue(provider: string): WorkQueue {
+  return { stream: TASKS_STREAM, subjects: "tasks.*", consumer: `provider-${provider}`, filter: taskSubject(provider) };
+}
+
+export const CORE_QUEUES: readonly WorkQueue[] = [TIMERS_QUEUE, PROBES_QUEUE];
+
+export const EDGE_QUEUES: readonly WorkQueue[] = [REPORTS_QUEUE, ...PROVIDERS.map(taskQueue)];
