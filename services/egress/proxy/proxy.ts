@@ -39,7 +39,9 @@ export function openProxy(parts: ProxyParts): Proxy {
   server.on("request", (request, response) => {
     const known = desk.known.get(request.socket);
     desk.headDeadlines.stop(request.socket);
-    response.once("finish", () => desk.headDeadlines.start(request.socket));
+    response.once("finish", () => {
+      if (isLast(desk, request.socket)) desk.headDeadlines.start(request.socket);
+    });
     if (known === undefined) response.destroy();
     else inTurn(desk, request.socket, () => forward(desk, { ...known, request, response }));
   });
@@ -59,12 +61,12 @@ function openDeadlines(timeMs: number): Deadlines {
   return {
     stop,
     start: (socket) => {
+      if (!timers.has(socket)) socket.once("close", () => stop(socket));
       stop(socket);
       timers.set(
         socket,
         setTimeout(() => socket.destroy(), timeMs),
       );
-      socket.once("close", () => stop(socket));
     },
   };
 }
@@ -94,6 +96,11 @@ function inTurn({ turns }: Desk, socket: Socket, answer: () => Promise<void>): v
     if (!socket.destroyed) await answer();
     turn.waiting -= 1;
   });
+}
+
+/** Whether no request waits behind the one that is being answered: then the next one has to come. */
+function isLast({ turns }: Desk, socket: Socket): boolean {
+  return (turns.get(socket)?.waiting ?? 0) <= 1;
 }
 
 /** A sandbox that opens too many is refused; those of others are not touched. */

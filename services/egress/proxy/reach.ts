@@ -51,14 +51,19 @@ async function publicAddressesOf({ resolve, addresses }: ProxyParts, host: strin
   return usable;
 }
 
-/** `address` is an IP address: nothing is looked up again. */
+/** `address` is an IP address: nothing is looked up again. `giveUp` bounds the dialling alone, not the connection. */
 function dial(address: string, port: number, giveUp: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host: address, port, allowHalfOpen: true, noDelay: true, signal: giveUp });
-    socket.once("error", reject);
+    const socket = connect({ host: address, port, allowHalfOpen: true, noDelay: true });
+    const tooLate = () => socket.destroy(new Error(`${address} did not answer in time`));
+    const dialled = () => giveUp.removeEventListener("abort", tooLate);
+    giveUp.addEventListener("abort", tooLate);
+    socket.once("close", dialled);
     socket.once("connect", () => {
-      socket.off("error", reject);
+      dialled();
       resolve(socket);
     });
+    // It stays: a reset that comes before anyone else listens would end the process.
+    socket.on("error", reject);
   });
 }

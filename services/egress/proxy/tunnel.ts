@@ -60,6 +60,8 @@ async function tunnelTls(parts: ProxyParts, tunnel: Tunnel): Promise<void> {
     const first = await readFirstBytes(socket, { timeMs, helloBytesMax });
     const reason = objection(first, target.host);
     if (reason !== undefined || !("bytes" in first)) throw new Unreached(reason ?? "client_silent");
+    // The other side may have hung up meanwhile, and would not be heard to do so again.
+    if (upstream.destroyed) throw new Unreached("connect_failed");
     pass(parts, tunnel, upstream, first.bytes);
   } catch (error) {
     upstream.destroy();

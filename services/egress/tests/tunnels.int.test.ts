@@ -158,6 +158,35 @@ describe("a tunnel out of a sandbox", () => {
     expect(await textOf(socket)).to.equal("EHLO\n");
   });
 
+  it("goes on for longer than dialling may take", async () => {
+    await start({ limits: { connectMs: 50 } });
+    const socket = await egress.pipe(allowed("allowed.example"));
+    expect((await connectTo(socket, `allowed.example:${tls.port}`)).status).to.equal(200);
+    const secure = await tlsOver(socket, "allowed.example");
+    const begun = performance.now();
+    while (performance.now() - begun < 200) {
+      secure.write("tick");
+      await once(secure, "data");
+    }
+    expect(egress.entries().filter(({ reason }) => reason !== "open")).to.deep.equal([]);
+    secure.destroy();
+  });
+
+  it("is over and told when the server hung up before the client has said for whom it is", async () => {
+    const outside = new Resources();
+    const server = await startTcp(outside, () => undefined);
+    await start({ limits: { tlsOnlyPort: server.port } });
+    egress.resources.add("stand-ins", outside, (it) => it.close());
+    const authority = `allowed.example:${server.port}`;
+    const socket = await egress.pipe(egress.sandbox({ mode: "allow", allow: [authority] }));
+    expect((await connectTo(socket, authority)).status).to.equal(200);
+    server.connections[0]?.resetAndDestroy();
+    // Takes connections of its own, so that the reset is heard before it.
+    socket.write(await clientHello("allowed.example"));
+    expect(await textOf(socket)).to.equal("");
+    expect(await egress.entry(({ reason }) => reason !== "open")).to.include({ reason: "connect_failed" });
+  });
+
   it("C116: answers plain HTTP inside request by request, as without a tunnel", async () => {
     await start();
     const server = await startHttp(egress.resources);
