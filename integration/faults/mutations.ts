@@ -5,17 +5,29 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { Command, Option } from "commander";
+import { wholeNumber } from "#services/cli/option-values.ts";
+import { INVARIANTS } from "./invariants.ts";
 import { MUTATIONS, type Mutation } from "./mutation-list.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const NODE = process.execPath;
 
-const { values } = parseArgs({ options: { inject: { type: "string" }, only: { type: "string" } } });
+/** What a mutation breaks often waits for ever; none of the named tests takes a tenth of this. */
+const TEST_MS_MAX = 30_000;
+
+const options = new Command("npm run mutations --")
+  .description("Switches each invariant off by one line, in a copy of the tree, and shows that its tests go red of it.")
+  .addOption(new Option("--only <invariant>", "of this one").choices(INVARIANTS))
+  .option("--inject <n>", "also let the fault injector look, with n faults for each", wholeNumber(1, 100_000))
+  .showHelpAfterError("  next: see npm run mutations -- --help")
+  .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
+  .parse()
+  .opts<{ only?: string; inject?: number }>();
 const copy = copyOfTree();
 try {
   for (const mutation of MUTATIONS) {
-    if (values.only !== undefined && mutation.invariant !== values.only) continue;
+    if (options.only !== undefined && mutation.invariant !== options.only) continue;
     if (!isCaught(copy, mutation)) process.exitCode = 1;
   }
 } finally {
@@ -46,7 +58,7 @@ function isCaught(tree: string, mutation: Mutation): boolean {
     text.replace(from, () => to),
   );
   const after = redTests(tree, mutation);
-  const violated = values.inject === undefined ? [] : injected(tree, values.inject, mutation);
+  const violated = options.inject === undefined ? [] : injected(tree, options.inject, mutation);
   writeFileSync(path, text);
   const caught = before.length === 0 && after.length > 0;
   say(`${invariant}  ${caught ? "caught" : "NOT CAUGHT"}  ${file}\n      - ${from}\n      + ${to}`);
@@ -60,7 +72,15 @@ function isCaught(tree: string, mutation: Mutation): boolean {
 function redTests(tree: string, { tests, named }: Mutation): string[] {
   if (tests.startsWith("services/pistisd/")) execFileSync(NODE, [join(tree, "infra", "build-pistisd.ts")]);
   const mocha = join(tree, "node_modules", "mocha", "bin", "mocha.js");
-  const args = [mocha, tests, "--reporter", "json", ...(named === "" ? [] : ["--grep", `\\b${named}\\b`])];
+  const args = [
+    mocha,
+    tests,
+    "--reporter",
+    "json",
+    "--timeout",
+    String(TEST_MS_MAX),
+    ...(named === "" ? [] : ["--grep", `\\b${named}\\b`]),
+  ];
   const { stdout } = spawnSync(NODE, args, { cwd: tree, encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
   const start = stdout.indexOf("{\n");
   const report: unknown = JSON.parse(stdout.slice(start));
@@ -75,12 +95,12 @@ function failuresIn(report: unknown): string[] {
 }
 
 /** What the injector finds in this tree, in few words. */
-function injected(tree: string, faults: string, { kinds, unseen }: Mutation): string[] {
+function injected(tree: string, faults: number, { kinds, unseen }: Mutation): string[] {
   if (unseen !== undefined) return [`does not see it: ${unseen}`];
   const script = join(tree, "integration", "faults", "soak.ts");
   const env = { ...process.env, PATH: `${dirname(NODE)}:${process.env["PATH"]}` };
   const drawn = kinds === undefined ? [] : ["--kinds", kinds.join(",")];
-  const { stdout } = spawnSync(NODE, [script, "--faults", faults, "--seed", "1", "--no-steps", ...drawn], {
+  const { stdout } = spawnSync(NODE, [script, "--faults", String(faults), "--seed", "1", "--no-steps", ...drawn], {
     cwd: tree,
     env,
     encoding: "utf8",
