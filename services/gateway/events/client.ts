@@ -48,6 +48,8 @@ export function openClient(response: ServerResponse, limits: GatewayLimits, log:
 }
 
 function open(socket: Socket): void {
+  // It may have left while its first page was read; nothing would end the heartbeat any more.
+  if (socket.gone.signal.aborted) return;
   socket.response.writeHead(200, HEADERS);
   socket.response.write(OPENING);
   const heartbeat = setInterval(offer, socket.limits.heartbeatMs, socket, HEARTBEAT);
