@@ -1,6 +1,8 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { Refusal } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
+import type { OpenLink } from "#shared/sandbox-link/link.ts";
 import type { SandboxPeer } from "../testing/sandbox-peer.ts";
 import { World } from "../testing/world.ts";
 
@@ -155,6 +157,31 @@ describe("taking a turn over", () => {
     await world.startBrain();
     expect((await world.first(id, "TurnEnded")).data.reason).to.equal("interrupted");
     expect((await ended).outcome.status).to.equal("stopped");
+  });
+
+  it("ends the turn as failed when the sandbox claims a newer epoch that the ledger does not know", async () => {
+    const { id, peer } = await session();
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
+    await peer.openLink({ sandboxId: peer.sandboxId, role: "brain", epoch: 3 }).ready(1_000);
+    await world.startBrain();
+    const { reason, failure } = (await world.first(id, "TurnEnded")).data;
+    expect([reason, failure?.code]).to.deep.equal(["failed", "sandbox_epoch_newer"]);
+    const events = await world.events(id);
+    expect(ofType(events, "ToolOutcomeUnknown")).to.have.length(1);
+    expect(ofType(events, "TurnTakenOver")).to.have.length(1);
+    await world.post(id, "$ echo healed");
+    expect((await world.first(id, "ToolDone")).data.text).to.contain("healed");
+  });
+
+  it("C63: hears a Stop also when the sandbox claims a newer epoch", async () => {
+    const { id, peer } = await session();
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
+    await world.interrupt(id);
+    const stale = () => Promise.reject(new Refusal("epoch_stale", "A newer brain was here"));
+    const openLink: OpenLink = (asked) => ({ ...peer.openLink(asked), ready: stale, attach: stale });
+    await world.startBrain("brain-a", { openLink });
+    expect((await world.first(id, "TurnEnded")).data.reason).to.equal("interrupted");
+    expect(ofType(await world.events(id), "ToolOutcomeUnknown")).to.have.length(1);
   });
 
   it("stops at once when the lease is lost", async () => {
