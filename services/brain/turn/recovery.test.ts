@@ -2,9 +2,10 @@ import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
-import type { OpenLink } from "#shared/sandbox-link/link.ts";
+import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { SandboxPeer } from "../testing/sandbox-peer.ts";
 import { World } from "../testing/world.ts";
+import { END_MARGIN_MS } from "./recovery.ts";
 
 const UNTIL_GO = "echo waiting; while [ ! -e go ]; do sleep 0.02; done; echo went on";
 
@@ -125,6 +126,22 @@ describe("taking a turn over", () => {
     expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("sandbox_unreachable");
     peer.comeBack();
     await world.first(id, "TurnEnded");
+  });
+
+  it("I5: waits for the end of a call no longer than the call itself may take", async () => {
+    const { id, peer } = await session({ recovery: { reattachMs: 50 } });
+    const waits: unknown[] = [];
+    const attach: SandboxLink["attach"] = (_asked, { withinMs } = {}) => {
+      waits.push(withinMs);
+      return Promise.reject(new SandboxLost("unreachable", "It told no end in time"));
+    };
+    const openLink: OpenLink = (asked) => ({ ...peer.openLink(asked), attach });
+    const background = { callId: newId("call"), tool: "bash", input: { command: "make", background: true } };
+    const timed = { callId: newId("call"), tool: "bash", input: { command: "make", timeoutMs: 7_000 } };
+    await world.leaveOpenCalls(id, 1, timed, background);
+    await world.startBrain("brain-a", { openLink });
+    expect((await world.first(id, "ToolOutcomeUnknown", 1)).data.reason).to.equal("sandbox_unreachable");
+    expect(waits).to.deep.equal([7_050 + END_MARGIN_MS, 50 + END_MARGIN_MS]);
   });
 
   it("reports unknown without asking when recovery.reattach is off", async () => {
