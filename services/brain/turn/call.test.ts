@@ -1,6 +1,6 @@
 // How a call ends that the sandbox, or the way to it, could not serve as asked.
 import { expect } from "chai";
-import { Refusal } from "#shared/errors/errors.ts";
+import { Refusal, Retryable } from "#shared/errors/errors.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 import { World } from "../testing/world.ts";
 
@@ -38,5 +38,20 @@ describe("a call", () => {
     const session = await begun("> list .", { listFiles: broken });
     const { outcome } = (await world.first(session, "ToolDone")).data;
     expect(outcome).to.have.nested.property("failure.code", "internal");
+  });
+
+  it("has failed, and says to read again, when a file changed while it was read", async () => {
+    const changed = new Retryable("changed_while_read", "It ended early", { retryAfterMs: 1, next: "Read it again." });
+    const readFile: SandboxLink["readFile"] = () => ({
+      info: Promise.resolve({ size: 10, from: 0, length: 10, mode: 0o644 }),
+      // biome-ignore lint/correctness/useYield: it fails before its first bytes
+      bytes: (async function* () {
+        throw changed;
+      })(),
+    });
+    const session = await begun("> read a.txt", { readFile });
+    const { outcome, text } = (await world.first(session, "ToolDone")).data;
+    expect(outcome).to.have.nested.property("failure.code", "changed_while_read");
+    expect(text).to.equal("Failed (changed_while_read): It ended early\nRead it again.");
   });
 });

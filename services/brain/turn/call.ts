@@ -1,6 +1,6 @@
 // One call, from the moment its ToolStarted is stored: run it, or ask about it, and say how it ended.
 import { WireCode } from "#schemas/wire/message.ts";
-import { Refusal } from "#shared/errors/errors.ts";
+import { Refusal, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { CallEnd } from "../session/decide.ts";
@@ -87,6 +87,10 @@ function endOf(context: TurnContext, target: Target, ended: { error: unknown; du
     if (error.code === "internal" && target.effect !== "reads") return brokenDown(callId, error);
     return { type: "ToolDone", data: { callId, ...failedWith(error), durationMs } };
   }
+  // What reads can simply be asked again, and the error says how.
+  if (error instanceof Retryable && target.effect === "reads") {
+    return { type: "ToolDone", data: { callId, ...failedWith(error), durationMs } };
+  }
   context.log.error({ session: context.record.session, callId, err: error }, "a call ended in an unexpected error");
   return unknown(callId, "internal", "The brain failed while it waited for the result.");
 }
@@ -108,7 +112,7 @@ function brokenDown(callId: string, { message }: Refusal): CallEnd {
   );
 }
 
-function failedWith(error: Refusal): Pick<ToolResult, "outcome" | "text"> {
+function failedWith(error: Refusal | Retryable): Pick<ToolResult, "outcome" | "text"> {
   const { code, next } = error;
   const message = clipped(error.message, 3_900);
   const failure = { code, message, ...(next === undefined ? {} : { next: clipped(next, 1_900) }) };
