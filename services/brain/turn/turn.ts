@@ -6,13 +6,15 @@ import { type Failure, failureOf, Refusal, Retryable } from "#shared/errors/erro
 import { step } from "#shared/faults/step.ts";
 import { CONTEXT_OVERFLOW, withinWindow } from "../compaction/compact.ts";
 import type { TurnEnding } from "../session/decide.ts";
-import { steering } from "../session/questions.ts";
+import { isAllSaid, steering } from "../session/questions.ts";
 import type { Turn } from "../session/session.ts";
 import { clipped } from "../tools/excerpt.ts";
 import { type Known, runCalls } from "./calls.ts";
 import { Abandoned, type TurnContext, working } from "./context.ts";
 import { recoverCalls } from "./recovery.ts";
 import { askModel, recordReply } from "./reply.ts";
+
+const COMPLETED: TurnEnding = { reason: "completed" };
 
 /** A turn whose start, or whose taking over, may still be on its way to the ledger. */
 export type Begun = Known & Readonly<{ isNew: boolean }>;
@@ -50,10 +52,11 @@ async function steps(context: TurnContext, begun: Begun): Promise<void> {
   for (;;) {
     context.signals.halt.throwIfAborted();
     known = await deliver(context, known);
-    const limit = limitReached(context, known.state.turn);
-    if (limit !== undefined) {
+    // What the turn went on for after its last reply may have been withdrawn meanwhile.
+    const ending = isAllSaid(known.state) ? COMPLETED : limitReached(context, known.state.turn);
+    if (ending !== undefined) {
       await known.stored;
-      return endTurn(context, limit);
+      return endTurn(context, ending);
     }
     const replied = await withinWindow(context, known, (fitting) => askModel(context, fitting));
     const after = await recordReply(context, replied);
