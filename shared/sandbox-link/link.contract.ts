@@ -143,6 +143,18 @@ export function describeLink(name: string, open: () => Promise<LinkUnderTest>): 
       expect(output.text()).to.equal("456789");
     });
 
+    it("gives up waiting for the end of an earlier call when its time is over, also after a reconnect", async () => {
+      const { link, sandbox, cut } = it_;
+      sandbox.override = ({ op }) => op === "attach";
+      const given = failureOf(link.attach({ callId: "cal_1", excerpt, from: 0 }, { ...noteOutput(), withinMs: 200 }));
+      await sandbox.asked("attach");
+      await cut();
+      expect(await given)
+        .to.be.instanceOf(SandboxLost)
+        .and.to.include({ code: "unreachable" });
+      expect(await link.processes()).to.deep.equal({ processes: [] });
+    });
+
     it("passes on pistisd's refusal with its code", async () => {
       const { link, sandbox } = it_;
       sandbox.override = (_request, reply) => {

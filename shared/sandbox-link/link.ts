@@ -25,6 +25,12 @@ export type ExecOptions = Readonly<{
   onOutput?: (chunk: OutputChunk) => void | Promise<void>;
 }>;
 
+export type AttachOptions = ExecOptions &
+  Readonly<{
+    /** How long the end of the call is waited for, over any number of connections; for ever when absent. */
+    withinMs?: number;
+  }>;
+
 type Plain<O extends "exec" | "attach"> = Omit<RequestOf<O>, "op" | "stream">;
 
 export interface SandboxLink {
@@ -36,8 +42,8 @@ export interface SandboxLink {
 
   /** Resolves when the command ended (or is in the background). Throws SandboxLost, CallNotRun, or Refusal with pistisd's code. */
   exec(request: Plain<"exec">, options?: ExecOptions): Promise<ExecResult>;
-  /** Asks about a call of an earlier brain, waits for its end if it runs. Never runs anything. */
-  attach(request: Plain<"attach">, options?: ExecOptions): Promise<AttachResult>;
+  /** Asks about a call of an earlier brain, waits for its end if it runs. Never runs anything. Throws SandboxLost after `withinMs`. */
+  attach(request: Plain<"attach">, options?: AttachOptions): Promise<AttachResult>;
   stop(callId: string, graceMs: number): Promise<AnswerOf<"stop">>;
   processes(): Promise<AnswerOf<"processes">>;
   signal(request: Omit<RequestOf<"signal">, "op">): Promise<AnswerOf<"signal">>;

@@ -38,7 +38,13 @@ describe("the sandbox", () => {
       .thenNothing();
   });
 
-  it("is asked about once while it does not answer, and again after it had answered", () => {
+  it("is asked about again by the next turn that cannot reach it", () => {
+    given(...open, needed("unreachable"), ended("failed"), posted("msg_2"), startedTurn(2, "msg_2"))
+      .when({ type: "AskForSandbox", epoch: 2, reason: "unreachable" })
+      .then(needed("unreachable"));
+  });
+
+  it("is asked about once in a turn while it does not answer, and again after it had answered", () => {
     given(...open)
       .when(ask("unreachable"))
       .then(needed("unreachable"));

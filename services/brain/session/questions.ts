@@ -29,6 +29,13 @@ export function steering(session: Working): WaitingMessage[] {
   return session.held ? [] : session.waiting.filter(({ delivery }) => delivery === "steer");
 }
 
+/** The model has had its last word and has heard nothing since, so there is nothing to ask it. */
+export function isAllSaid({ history }: Working): boolean {
+  let newest = history;
+  while (newest?.entry.kind === "notice") newest = newest.before;
+  return newest?.entry.kind === "reply";
+}
+
 /** A sandbox is there in which nothing may start yet: its network was not found to be as it should. */
 export function isUnprobed({ sandbox, networkProbe }: Idle | Working): boolean {
   if (sandbox.status !== "up") return false;

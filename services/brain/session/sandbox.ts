@@ -12,7 +12,7 @@ export type Sandbox =
       sandboxId: string;
       generation: number;
       bootId: string;
-      /** A brain could not reach it and asked for help; a new boot, or an answer on the link, ends that. */
+      /** A brain could not reach it and asked for help; a new boot, a call that starts or a new turn ends that. */
       unreachable: boolean;
     }>
   | Readonly<{ status: "stopped"; sandboxId: string; generation: number }>
@@ -51,6 +51,11 @@ export function evolveSandbox(sandbox: Sandbox, event: SandboxEvent): Sandbox {
     default:
       return sandbox;
   }
+}
+
+/** What came of the help that an earlier turn asked for is over: a turn that cannot reach it asks for its own. */
+export function askAgain(sandbox: Sandbox): Sandbox {
+  return sandbox.status === "up" ? { ...sandbox, unreachable: false } : sandbox;
 }
 
 export function evolveRepositoryCopy(event: RepositoryCopyEvent): RepositoryCopy {

@@ -9,6 +9,7 @@ import type { RepositorySource } from "#schemas/ledger/parts.ts";
 import { compacted } from "./compaction.ts";
 import { bounded, type History, type Json, withEntry } from "./history.ts";
 import {
+  askAgain,
   copyAgain,
   evolveNetworkProbe,
   evolveRepositoryCopy,
@@ -187,7 +188,8 @@ function turnStarted(session: Idle | Working, data: EventOf<"TurnStarted">["data
     interruptRequested: false,
   };
   const repositoryCopy = copyAgain(session.repositoryCopy);
-  return { ...delivered(session, messageIds), repositoryCopy, status: "working", epoch, turn };
+  const sandbox = askAgain(session.sandbox);
+  return { ...delivered(session, messageIds), sandbox, repositoryCopy, status: "working", epoch, turn };
 }
 
 function delivered<Open extends Idle | Working>(session: Open, messageIds: readonly string[]): Open {

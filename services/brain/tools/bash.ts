@@ -24,6 +24,7 @@ export function bashTool({ commandMsDefault, commandMsMax }: CommandLimits, fold
     effect: "runs",
     input,
     inBackground: ({ background }) => background ?? false,
+    takesMs: (call) => (call.background ? 0 : timeoutOf(call)),
     run: async (call, place: ToolPlace) => {
       const result = await place.link.exec(
         {

@@ -30,6 +30,8 @@ export type Accepted =
       status: "accepted";
       /** The call ends while what it started goes on, and so does the output. */
       inBackground: boolean;
+      /** Milliseconds that the call may take by its own terms, before a sandbox is slow to answer. */
+      takesMs: number;
       run: (place: ToolPlace) => Promise<ToolResult>;
     }>
   | Readonly<{ status: "refused"; message: string }>;
@@ -46,6 +48,7 @@ export type ToolDefinition<Input extends z.ZodType> = Readonly<{
   effect: Effect;
   input: Input;
   inBackground?: (input: z.output<Input>) => boolean;
+  takesMs?: (input: z.output<Input>) => number;
   run: (input: z.output<Input>, place: ToolPlace) => Promise<ToolResult>;
 }>;
 
@@ -64,5 +67,6 @@ function accept<Input extends z.ZodType>(definition: ToolDefinition<Input>, inpu
   const parsed = definition.input.safeParse(input);
   if (!parsed.success) return { status: "refused", message: z.prettifyError(parsed.error) };
   const inBackground = definition.inBackground?.(parsed.data) ?? false;
-  return { status: "accepted", inBackground, run: (place) => definition.run(parsed.data, place) };
+  const takesMs = definition.takesMs?.(parsed.data) ?? 0;
+  return { status: "accepted", inBackground, takesMs, run: (place) => definition.run(parsed.data, place) };
 }

@@ -1,5 +1,6 @@
 // One call, from the moment its ToolStarted is stored: run it, or ask about it, and say how it ended.
-import { Refusal } from "#shared/errors/errors.ts";
+import { WireCode } from "#schemas/wire/message.ts";
+import { Refusal, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { CallEnd } from "../session/decide.ts";
@@ -12,6 +13,9 @@ import { ReadStopped, StopUnconfirmed, stoppable, type Target } from "./stopping
 
 /** The most that a model is given as one result, whatever a tool or a hostile sandbox makes of it. */
 export const RESULT_CHARACTERS_MAX = 100_000;
+
+/** What the sandbox says of its breakdown, in the text of an unknown outcome, which has 4,000. */
+const MESSAGE_CHARACTERS_MAX = 3_000;
 
 export async function runCall(context: TurnContext, call: Call, link: SandboxLink): Promise<CallEnd> {
   const tool = context.tools.get(call.tool);
@@ -79,8 +83,13 @@ function endOf(context: TurnContext, target: Target, ended: { error: unknown; du
   if (error instanceof CallNotRun) return notRun(callId, "never_seen", "This call did not run and never will.");
   if (error instanceof SandboxLost) return lost(target, error);
   if (error instanceof Refusal) {
-    if (error.code === "epoch_stale") throw error;
-    return { type: "ToolDone", data: { callId, ...refusedBySandbox(error), durationMs } };
+    if (error.code === WireCode.epochStale) throw error;
+    if (error.code === "internal" && target.effect !== "reads") return brokenDown(callId, error);
+    return { type: "ToolDone", data: { callId, ...failedWith(error), durationMs } };
+  }
+  // What reads can simply be asked again, and the error says how.
+  if (error instanceof Retryable && target.effect === "reads") {
+    return { type: "ToolDone", data: { callId, ...failedWith(error), durationMs } };
   }
   context.log.error({ session: context.record.session, callId, err: error }, "a call ended in an unexpected error");
   return unknown(callId, "internal", "The brain failed while it waited for the result.");
@@ -94,9 +103,18 @@ function lost({ call, effect }: Target, error: SandboxLost): CallEnd {
   return effect === "reads" ? unknownRead(call.callId, why) : unknown(call.callId, `sandbox_${error.code}`, why);
 }
 
-function refusedBySandbox(refusal: Refusal): Pick<ToolResult, "outcome" | "text"> {
-  const { code, next } = refusal;
-  const message = clipped(refusal.message, 3_900);
+/** pistisd itself broke down, before the call had its effect or after. */
+function brokenDown(callId: string, { message }: Refusal): CallEnd {
+  return unknown(
+    callId,
+    "sandbox_internal",
+    `The sandbox broke down over it: ${clipped(message, MESSAGE_CHARACTERS_MAX)}.`,
+  );
+}
+
+function failedWith(error: Refusal | Retryable): Pick<ToolResult, "outcome" | "text"> {
+  const { code, next } = error;
+  const message = clipped(error.message, 3_900);
   const failure = { code, message, ...(next === undefined ? {} : { next: clipped(next, 1_900) }) };
   return {
     outcome: { status: "failed", failure },

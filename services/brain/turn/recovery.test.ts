@@ -1,8 +1,11 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { Refusal } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
+import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { SandboxPeer } from "../testing/sandbox-peer.ts";
 import { World } from "../testing/world.ts";
+import { END_MARGIN_MS } from "./recovery.ts";
 
 const UNTIL_GO = "echo waiting; while [ ! -e go ]; do sleep 0.02; done; echo went on";
 
@@ -125,6 +128,22 @@ describe("taking a turn over", () => {
     await world.first(id, "TurnEnded");
   });
 
+  it("I5: waits for the end of a call no longer than the call itself may take", async () => {
+    const { id, peer } = await session({ recovery: { reattachMs: 50 } });
+    const waits: unknown[] = [];
+    const attach: SandboxLink["attach"] = (_asked, { withinMs } = {}) => {
+      waits.push(withinMs);
+      return Promise.reject(new SandboxLost("unreachable", "It told no end in time"));
+    };
+    const openLink: OpenLink = (asked) => ({ ...peer.openLink(asked), attach });
+    const background = { callId: newId("call"), tool: "bash", input: { command: "make", background: true } };
+    const timed = { callId: newId("call"), tool: "bash", input: { command: "make", timeoutMs: 7_000 } };
+    await world.leaveOpenCalls(id, 1, timed, background);
+    await world.startBrain("brain-a", { openLink });
+    expect((await world.first(id, "ToolOutcomeUnknown", 1)).data.reason).to.equal("sandbox_unreachable");
+    expect(waits).to.deep.equal([7_050 + END_MARGIN_MS, 50 + END_MARGIN_MS]);
+  });
+
   it("reports unknown without asking when recovery.reattach is off", async () => {
     const { id, peer } = await session({ recovery: { reattach: false } });
     await world.leaveOpenCalls(id, 1, bash("echo hello"));
@@ -155,6 +174,31 @@ describe("taking a turn over", () => {
     await world.startBrain();
     expect((await world.first(id, "TurnEnded")).data.reason).to.equal("interrupted");
     expect((await ended).outcome.status).to.equal("stopped");
+  });
+
+  it("ends the turn as failed when the sandbox claims a newer epoch that the ledger does not know", async () => {
+    const { id, peer } = await session();
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
+    await peer.openLink({ sandboxId: peer.sandboxId, role: "brain", epoch: 3 }).ready(1_000);
+    await world.startBrain();
+    const { reason, failure } = (await world.first(id, "TurnEnded")).data;
+    expect([reason, failure?.code]).to.deep.equal(["failed", "sandbox_epoch_newer"]);
+    const events = await world.events(id);
+    expect(ofType(events, "ToolOutcomeUnknown")).to.have.length(1);
+    expect(ofType(events, "TurnTakenOver")).to.have.length(1);
+    await world.post(id, "$ echo healed");
+    expect((await world.first(id, "ToolDone")).data.text).to.contain("healed");
+  });
+
+  it("C63: hears a Stop also when the sandbox claims a newer epoch", async () => {
+    const { id, peer } = await session();
+    await world.leaveOpenCalls(id, 1, bash("echo hello"));
+    await world.interrupt(id);
+    const stale = () => Promise.reject(new Refusal("epoch_stale", "A newer brain was here"));
+    const openLink: OpenLink = (asked) => ({ ...peer.openLink(asked), ready: stale, attach: stale });
+    await world.startBrain("brain-a", { openLink });
+    expect((await world.first(id, "TurnEnded")).data.reason).to.equal("interrupted");
+    expect(ofType(await world.events(id), "ToolOutcomeUnknown")).to.have.length(1);
   });
 
   it("stops at once when the lease is lost", async () => {

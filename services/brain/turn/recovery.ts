@@ -13,6 +13,9 @@ import type { Effect, ToolResult } from "../tools/tool.ts";
 import { observed, unknown, unknownRead } from "./call.ts";
 import { type TurnContext, working } from "./context.ts";
 
+/** How much later than its own time allows a call may end: the sandbox ends it, and the answer has a way to go. */
+export const END_MARGIN_MS = 30_000;
+
 type Started = Extract<Call, { status: "started" }>;
 
 /** Closes every call that was under way when the turn changed hands, each exactly once (I3). */
@@ -50,15 +53,20 @@ function ask(context: TurnContext, target: { call: Started; link: SandboxLink; e
   return observed(context, target, async (onOutput) => {
     await link.ready(context.config.recovery.reattachMs);
     const asked = { callId: call.callId, excerpt: EXCERPT, from: 0 };
-    const answer = await link.attach(asked, isInBackground(context, call) ? {} : { onOutput });
+    const { isFollowed, withinMs } = waitFor(context, call);
+    const answer = await link.attach(asked, isFollowed ? { onOutput, withinMs } : { withinMs });
     return resultOf(answer, effect, call.callId);
   });
 }
 
-/** Its output goes on after its answer, so it is not waited for. */
-function isInBackground({ tools }: TurnContext, call: Started): boolean {
+/** The output of a call in the background goes on after its answer, so it is not waited for. */
+function waitFor({ tools, config }: TurnContext, call: Started): { isFollowed: boolean; withinMs: number } {
   const accepted = tools.get(call.tool)?.accept(call.input);
-  return accepted?.status === "accepted" && accepted.inBackground;
+  const isAccepted = accepted?.status === "accepted";
+  // The limits may have become narrower since the call left.
+  const takesMs = isAccepted ? accepted.takesMs : config.limits.commandMsMax;
+  const withinMs = takesMs + config.recovery.reattachMs + END_MARGIN_MS;
+  return { isFollowed: !(isAccepted && accepted.inBackground), withinMs };
 }
 
 function resultOf(answer: AttachResult, effect: Effect, callId: string): ToolResult {

@@ -1,17 +1,20 @@
 // The loop of one turn: model, calls, model, … until there is nothing left to do, a limit is reached, the user
 // presses Stop, or something fails in a way that a person has to know about.
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { WireCode } from "#schemas/wire/message.ts";
 import { type Failure, failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { CONTEXT_OVERFLOW, withinWindow } from "../compaction/compact.ts";
 import type { TurnEnding } from "../session/decide.ts";
-import { steering } from "../session/questions.ts";
+import { isAllSaid, steering } from "../session/questions.ts";
 import type { Turn } from "../session/session.ts";
 import { clipped } from "../tools/excerpt.ts";
 import { type Known, runCalls } from "./calls.ts";
 import { Abandoned, type TurnContext, working } from "./context.ts";
 import { recoverCalls } from "./recovery.ts";
 import { askModel, recordReply } from "./reply.ts";
+
+const COMPLETED: TurnEnding = { reason: "completed" };
 
 /** A turn whose start, or whose taking over, may still be on its way to the ledger. */
 export type Begun = Known & Readonly<{ isNew: boolean }>;
@@ -28,13 +31,16 @@ export async function runTurn(context: TurnContext, begun: Begun): Promise<void>
     // A turn that is not in the ledger cannot be ended.
     await begun.stored;
     const { abandon, halt } = context.signals;
-    if (abandon.aborted || isNotOurs(error)) throw new Abandoned("The turn goes on elsewhere", { cause: error });
+    if (abandon.aborted || (await isNotOurs(context, error))) {
+      throw new Abandoned("The turn goes on elsewhere", { cause: error });
+    }
     if (halt.aborted) return endTurn(context, { reason: "interrupted" });
     if (error instanceof Retryable && !error.code.startsWith("model_")) throw error;
     const { record, log } = context;
     log.warn({ session: record.session, err: error }, "the turn failed");
     const reason = error instanceof Refusal && error.code === CONTEXT_OVERFLOW ? "limit" : "failed";
-    await endTurn(context, { reason, failure: limited(failureOf(error)) });
+    const failure = failureOf(isStale(error) ? epochIsNewer(error) : error);
+    await endTurn(context, { reason, failure: limited(failure) });
   }
 }
 
@@ -46,10 +52,11 @@ async function steps(context: TurnContext, begun: Begun): Promise<void> {
   for (;;) {
     context.signals.halt.throwIfAborted();
     known = await deliver(context, known);
-    const limit = limitReached(context, known.state.turn);
-    if (limit !== undefined) {
+    // What the turn went on for after its last reply may have been withdrawn meanwhile.
+    const ending = isAllSaid(known.state) ? COMPLETED : limitReached(context, known.state.turn);
+    if (ending !== undefined) {
       await known.stored;
-      return endTurn(context, limit);
+      return endTurn(context, ending);
     }
     const replied = await withinWindow(context, known, (fitting) => askModel(context, fitting));
     const after = await recordReply(context, replied);
@@ -95,9 +102,24 @@ async function endTurn({ record, epoch }: TurnContext, ending: TurnEnding): Prom
   step("brain.turn.ended");
 }
 
-/** Another brain owns the turn: the ledger or pistisd says so. */
-function isNotOurs(error: unknown): boolean {
-  return error instanceof Refusal && (error.code === "deposed" || error.code === "epoch_stale");
+/** Another brain owns the turn, or it is over: the ledger says so. A sandbox can lie, so what it says is looked up. */
+async function isNotOurs({ record, epoch }: TurnContext, error: unknown): Promise<boolean> {
+  if (!isStale(error)) return error instanceof Refusal && error.code === "deposed";
+  await record.catchUp();
+  const { state } = record;
+  return state.status !== "working" || state.turn.epoch !== epoch;
+}
+
+function isStale(error: unknown): error is Refusal {
+  return error instanceof Refusal && error.code === WireCode.epochStale;
+}
+
+/** The sandbox lies, or the ledger has lost what the sandbox still knows; every turn has a newer epoch than the last. */
+function epochIsNewer(cause: Refusal): Refusal {
+  return new Refusal("sandbox_epoch_newer", "The sandbox refuses this turn: it names a newer one, which never was", {
+    cause,
+    next: "Post a message to try again in a new turn. When that never helps, end the session: the sandbox may be lying.",
+  });
 }
 
 function limited({ code, message, next }: Failure): Failure {

@@ -1,7 +1,7 @@
 // The sandbox of a turn and the link to it. A turn asks for it when it starts and waits for it only before the
 // first tool call, so that the model thinks while the sandbox starts.
 import type { PistisConfig } from "#schemas/config/pistis-config.ts";
-import { Refusal } from "#shared/errors/errors.ts";
+import { Fatal, Refusal } from "#shared/errors/errors.ts";
 import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 import { step } from "#shared/faults/step.ts";
 import { type OpenLink, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
@@ -126,12 +126,16 @@ export class Workplace {
 
   /** Waits for what the ledger has to say first: the sandbox joined, the repository is in it. */
   async #usable(): Promise<Ready> {
-    const { record, epoch, config, onWait } = this.#dependencies;
-    for (;;) {
+    const { record, epoch, config, onWait, signal } = this.#dependencies;
+    for (let askedAt = -1; ; ) {
+      signal.throwIfAborted();
       const place = this.#place();
       if (place.status === "ready") return place;
       if (place.status === "failed") throw refusalOf(place.failure);
       if (place.status === "needed") {
+        // Once Stop is stored, asking decides nothing: without news in between, asking again would go on for ever.
+        if (record.sequence === askedAt) throw askedInVain();
+        askedAt = record.sequence;
         step("brain.sandbox.asking");
         await record.commit({ type: "AskForSandbox", epoch, reason: place.reason });
         step("brain.sandbox.asked");
@@ -260,6 +264,12 @@ function isSame(one: SandboxBoot, other: SandboxBoot): boolean {
 
 function refusalOf({ code, message, next }: { code: string; message: string; next?: string | undefined }): Refusal {
   return new Refusal(code, message, next === undefined ? {} : { next });
+}
+
+function askedInVain(): Fatal {
+  return new Fatal("sandbox_not_asked", "The sandbox is needed and was not asked for", {
+    next: "Post a message to try again.",
+  });
 }
 
 function tooLate(what: Awaited, withinMs: number): Refusal {

@@ -5,10 +5,12 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { join } from "node:path";
 import { expect } from "chai";
 import { STREAM_WINDOW_BYTES } from "#schemas/wire/frame.ts";
 import type { RequestOf } from "#schemas/wire/message.ts";
@@ -159,6 +161,19 @@ describe("files", () => {
     await run(sandbox, brain, "true");
     expect(readFileSync(sandbox.path("kept"), "utf8")).to.equal("old");
     expect(readdirSync(sandbox.workspace).filter((name) => name.startsWith(".pistis"))).to.deep.equal([]);
+  });
+
+  it("C123: answers that a file is written also when the disk is too full to keep that it was", async () => {
+    const callId = sandbox.newCallId();
+    const record = join(sandbox.state, "calls", callId);
+    const { stream } = brain.stream();
+    const asked = brain.ask({ op: "fileWrite", callId, path: "kept.txt", size: 4, stream });
+    while (!existsSync(record)) await new Promise(setImmediate);
+    rmSync(record);
+    symlinkSync("/dev/full", record);
+    await brain.upload(stream, Buffer.from("kept"));
+    expect(await asked).to.deep.equal({ size: 4, created: true });
+    expect(readFileSync(sandbox.path("kept.txt"), "utf8")).to.equal("kept");
   });
 
   it("C123: says that the disk is full, and goes on", async () => {

@@ -4,7 +4,8 @@ import type { AnswerOf, RequestOf } from "#schemas/wire/message.ts";
 import { failureOf } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import type { Operation, Operations, RequestContext } from "../channel/operation.ts";
-import type { CallRecords } from "../state/call-records.ts";
+import { isDiskFull } from "../commands/spool.ts";
+import type { CallRecords, Ending } from "../state/call-records.ts";
 import { fileEdit } from "./edit.ts";
 import { fileList } from "./list.ts";
 import { fileRead } from "./read.ts";
@@ -35,13 +36,13 @@ function atMostOnce<O extends ChangingOps>({ records, openFileCalls }: FileConte
     step("pistisd.file.recorded");
     const answer = operation(request, channel).then(
       (done) => {
-        records.end(callId, { is: "done" });
+        keep(records, callId, { is: "done" });
         step("pistisd.file.kept");
         return done;
       },
       (error: unknown) => {
         const { code, message } = failureOf(error);
-        records.end(callId, { is: "failed", failure: { code, message: message.slice(0, 4_000) } });
+        keep(records, callId, { is: "failed", failure: { code, message: message.slice(0, 4_000) } });
         throw error;
       },
     );
@@ -49,4 +50,13 @@ function atMostOnce<O extends ChangingOps>({ records, openFileCalls }: FileConte
     openFileCalls.set(callId, answer.then(settled, settled));
     return answer;
   };
+}
+
+/** On a full disk the caller still gets the answer; only after a crash nobody can tell it again. */
+function keep(records: CallRecords, callId: string, ending: Ending): void {
+  try {
+    records.end(callId, ending);
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+  }
 }

@@ -9,11 +9,13 @@ import {
 } from "#schemas/wire/message.ts";
 import { SandboxBreach } from "../breach.ts";
 import { Incoming } from "../incoming.ts";
-import { CallNotRun, type ExecOptions, type OutputChunk, SandboxLost } from "../link.ts";
+import { type AttachOptions, CallNotRun, type ExecOptions, type OutputChunk, SandboxLost } from "../link.ts";
 import type { Requests } from "../requests.ts";
 import { lostCall, refusalOf, replaced } from "./outcome.ts";
 
 const NOTHING = new Uint8Array(0);
+/** A longer timer would fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 
 type Command = Readonly<{
   callId: string;
@@ -23,6 +25,8 @@ type Command = Readonly<{
   parseFirst: (answer: unknown) => AttachResult;
   takesMs: number;
   hasEffect: boolean;
+  /** Only for what has no effect: how long its answer is waited for, whatever the connections do. */
+  withinMs?: number | undefined;
   onOutput: ExecOptions["onOutput"];
 }>;
 
@@ -47,7 +51,7 @@ export async function execute(
 export function attach(
   requests: Requests,
   request: Omit<RequestOf<"attach">, "op" | "stream">,
-  { onOutput }: ExecOptions,
+  { onOutput, withinMs }: AttachOptions,
 ): Promise<AttachResult> {
   return follow(requests, {
     callId: request.callId,
@@ -57,6 +61,7 @@ export function attach(
     parseFirst: (answer) => answers.attach.parse(answer),
     takesMs: Number.POSITIVE_INFINITY,
     hasEffect: false,
+    withinMs,
     onOutput,
   });
 }
@@ -69,12 +74,12 @@ function resultOf(attached: AttachResult): ExecResult {
 
 /** Follows a command to its end and its output to the last byte, over any number of connections. */
 async function follow(requests: Requests, command: Command): Promise<AttachResult> {
-  const { callId, excerpt, onOutput } = command;
+  const { callId, excerpt, onOutput, withinMs } = command;
   const incoming = onOutput === undefined ? undefined : new Incoming({ start: command.start, mayJump: true });
   const done = Promise.withResolvers<AttachResult>();
   let known: AttachResult | undefined;
   let isFirst = true;
-  requests.start({
+  const entry = requests.start({
     ...(incoming === undefined ? {} : { incoming }),
     takesMs: command.takesMs,
     hasEffect: command.hasEffect,
@@ -104,6 +109,14 @@ async function follow(requests: Requests, command: Command): Promise<AttachResul
       if (known === undefined) done.reject(lostCall(error, sent));
     },
   });
+  const giveUp = () => {
+    requests.cancel(entry);
+    incoming?.finish();
+    done.reject(new SandboxLost("unreachable", `The sandbox told no end of the call within ${withinMs} ms`));
+  };
+  const timer = withinMs === undefined ? undefined : setTimeout(giveUp, Math.min(withinMs, TIMER_MS_MAX));
+  const stopTimer = () => clearTimeout(timer);
+  done.promise.then(stopTimer, stopTimer);
   const [result] = await Promise.all([done.promise, incoming && onOutput && deliver(incoming, onOutput)]);
   return result;
 }
