@@ -7,6 +7,7 @@ import {
   creating,
   deleteRequested,
   destroyed,
+  ended,
   failed,
   first,
   fromProvider,
@@ -119,6 +120,26 @@ describe("a report about a session's sandbox", () => {
           .when(reports.joined("b"))
           .thenRefused("report_unexpected");
       }
+    });
+
+    it("is deleted again when it turns out to be there after its deletion", () => {
+      const gone = [...creating, ended, deleteRequested(), destroyed];
+      for (const there of [
+        reports.created(),
+        reports.restarted(),
+        reports.state("stopped"),
+        reports.state("running"),
+      ]) {
+        given(...gone)
+          .when(there)
+          .then(deleteRequested("tsk_new"));
+      }
+      given(...gone)
+        .when(reports.state("missing"))
+        .thenNothing();
+      given(...gone, deleteRequested("tsk_new"))
+        .when(reports.destroyed("tsk_new"))
+        .then(destroyed);
     });
 
     it("stops when its processes are gone", () => {
