@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import type { Report } from "#schemas/provider/task.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import {
   created,
   createRequested,
@@ -167,6 +168,17 @@ describe("a report about a session's sandbox", () => {
         .thenNothing();
       given(...looking)
         .when(giveUp("tsk_i"))
+        .thenNothing();
+    });
+
+    it("is not believed stopped by a report that is older than its last join", () => {
+      const report: Report = { kind: "state", ...seen, state: "stopped", reason: "killed" };
+      const old = says("provider-local", report, { place: reportPlace(1) });
+      given(...up)
+        .when(old)
+        .then(inspectRequested("tsk_new"));
+      given(...inspecting)
+        .when(old)
         .thenNothing();
     });
 

@@ -141,13 +141,17 @@ function seenRunning({ state, sandbox }: Known): SchedulerEvent[] {
   return [joinedAs(sandbox, bootId, lastJoin)];
 }
 
-function seenStopped({ state, sandbox, taskId, redelivered }: Known, report: ReportOf<"state">): SchedulerEvent[] {
+function seenStopped(known: Known, report: ReportOf<"state">): SchedulerEvent[] {
+  const { state, sandbox, taskId, redelivered, place } = known;
+  const isOld = isOlder(place, state.lastJoin);
   const stopped: SchedulerEvent = { type: "SandboxStopped", data: { ...identity(sandbox), reason: report.reason } };
   switch (sandbox.status) {
     case "joined":
-      // An old report may come again after the sandbox was started anew: ask rather than believe it.
-      return redelivered ? [requested("inspect", state, sandbox, taskId)] : [stopped];
+      // An old report may come after the sandbox was started anew: ask rather than believe it.
+      return redelivered || isOld ? [requested("inspect", state, sandbox, taskId)] : [stopped];
     case "inspecting":
+      // The answer to what was asked after the join is yet to come.
+      if (isOld) return [];
       return sandbox.forTurn ? [stopped, requested("restart", state, sandbox, taskId)] : [stopped];
     case "creating":
     case "restarting":
