@@ -16,6 +16,8 @@ const listed = z.object({
   State: z.string(),
   Status: z.string(),
   Labels: z.record(z.string(), z.string()),
+  /** In seconds. */
+  Created: z.number().default(0),
   SizeRw: z.number().optional(),
 });
 

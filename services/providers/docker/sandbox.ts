@@ -149,8 +149,9 @@ async function startWithFiles(docker: Docker, found: Inspected, request: StartSa
   await giveFiles(docker, found, request);
   const refused = await tryStart(docker, found.Id);
   if (refused === undefined) return found.Id;
-  if (found.State.Status !== "created" || refused.status < 500) throw startFailed(refused);
-  // An engine that was killed while it started this container can neither start nor end it any more: it is made anew.
+  if (found.State.Status !== "created") throw startFailed(refused);
+  // It never ran, so nothing is lost with it. An engine that was killed while it started this container can neither start
+  // nor end it any more, and its network may have been removed since it was made.
   await removeContainer(docker.engine, found.Id);
   const made = await inspectContainer(docker.engine, await makeContainer(docker, request));
   if (made === undefined) throw startFailed(refused);

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Docker, DockerSetting } from "../docker.ts";
+import type { Docker } from "../docker.ts";
 import { prepareDocker } from "../docker-provider.ts";
 import { guestSetting } from "./docker-guests.ts";
 
@@ -20,7 +20,7 @@ export type FakeDocker = Readonly<{
 }>;
 
 /** A provider's parts over such an engine. What `answer` leaves out is answered 200 with nothing in it. */
-export async function openFakeDocker(answer: Answer, changes: Partial<DockerSetting> = {}): Promise<FakeDocker> {
+export async function openFakeDocker(answer: Answer): Promise<FakeDocker> {
   const folder = await mkdtemp(join(tmpdir(), "pistis-engine-"));
   const calls: string[] = [];
   const server = createServer((request, response) => {
@@ -31,9 +31,9 @@ export async function openFakeDocker(answer: Answer, changes: Partial<DockerSett
   });
   const socket = join(folder, "docker.sock");
   await new Promise<void>((resolve) => server.listen(socket, resolve));
-  const setting = await guestSetting(folder, { docker: { host: `unix://${socket}` } });
+  const { abandonedAfterMs: _usual, ...setting } = await guestSetting(folder, { docker: { host: `unix://${socket}` } });
   return {
-    docker: await prepareDocker({ ...setting, ...changes }),
+    docker: await prepareDocker(setting),
     calls,
     close: async () => {
       const closed = new Promise((resolve) => server.close(resolve));
