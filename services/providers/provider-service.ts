@@ -91,7 +91,7 @@ async function perform(provider: SandboxProvider, task: ProviderTask): Promise<R
 function startOf(task: Extract<ProviderTask, { op: "create" | "restart" }>) {
   if (Date.parse(task.join.expiresAt) <= Date.now()) {
     throw new Refusal("join_token_expired", `The task's join token ran out at ${task.join.expiresAt}`, {
-      next: "Nothing to do: the sandbox is asked for again with a new token.",
+      next: "Send the message again: the sandbox is then asked for with a new token.",
     });
   }
   return { ...refOf(task), taskId: task.taskId, spec: task.spec, joinToken: task.join.token };

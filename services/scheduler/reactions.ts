@@ -134,10 +134,10 @@ async function setDeadline({ timers, startMs }: Reacting, session: string, event
   step("scheduler.deadline.set");
 }
 
-async function taskFor({ relay }: Reacting, spec: SandboxSpec, event: RequestEvent): Promise<ProviderTask> {
+async function taskFor({ relay, startMs }: Reacting, spec: SandboxSpec, event: RequestEvent): Promise<ProviderTask> {
   const { taskId, sandboxId, generation } = event.data;
   const about = { taskId, session: sessionOf(sandboxId), sandboxId, generation };
   const op = REQUESTS[event.type];
   if (op === "inspect" || op === "destroy") return { op, ...about };
-  return { op, ...about, spec, join: await newJoinToken(relay, about, Date.now()) };
+  return { op, ...about, spec, join: await newJoinToken(relay, about, { now: Date.now(), requestMs: startMs }) };
 }

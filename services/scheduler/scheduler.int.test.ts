@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { newId, sha256 } from "#shared/ids/ids.ts";
 import type { RunningService } from "#shared/service/service.ts";
 import { sandboxIdOf } from "./sandbox/sandbox.ts";
-import { joined, openSchedulerWorld, type SchedulerWorld, spec } from "./testing/scheduler-world.ts";
+import { joined, openSchedulerWorld, type SchedulerWorld, START_MS, spec } from "./testing/scheduler-world.ts";
 
 describe("the scheduler", () => {
   let world: SchedulerWorld;
@@ -27,6 +27,14 @@ describe("the scheduler", () => {
     const registered = world.relay.registrations.find(({ sandboxId }) => sandboxId === task.sandboxId);
     expect(registered).to.deep.include({ generation: 1, tokenHash: sha256(task.join.token) });
     expect(registered?.expiresAt).to.equal(task.join.expiresAt);
+  });
+
+  it("I7: lets no task begin a life after its request was given up", async () => {
+    const session = await world.openSession();
+    await world.need(session, "absent");
+    const task = await world.tasks.of(session, "create");
+    if (task.op !== "create") throw new Error("not reached");
+    expect(Date.parse(task.join.expiresAt)).to.be.at.most(Date.now() + START_MS);
   });
 
   it("S60: tells what a sandbox may reach, by its sandbox and generation in the ledger", async () => {

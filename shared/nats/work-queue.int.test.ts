@@ -92,6 +92,52 @@ describe("work queues in JetStream", () => {
     expect(await tasksLeft()).to.equal(0);
   });
 
+  it("keeps an item in hand for as long as nothing can be appended to the ledger, and parks nothing", async () => {
+    const done = Promise.withResolvers<void>();
+    let attempts = 0;
+    const worker = await receive(async () => {
+      attempts += 1;
+      if (attempts <= ATTEMPTS_MAX + 5) throw new Retryable("ledger_behind_mirror", "repair it", { retryAfterMs: 1 });
+      done.resolve();
+    });
+    const parked = await parkedMessages();
+    await send("tsk_waits");
+    expect(await Promise.race([done.promise, parked()])).to.equal(undefined);
+    await worker.close();
+    expect(await tasksLeft()).to.equal(0);
+  });
+
+  it("gives back what waits for the ledger in its hand when it closes", async () => {
+    const tried = Promise.withResolvers<void>();
+    const waiting = await receive(async () => {
+      tried.resolve();
+      throw new Retryable("ledger_unavailable", "not now", { retryAfterMs: 60_000 });
+    });
+    await send("tsk_kept");
+    await tried.promise;
+    await waiting.close();
+    expect(await tasksLeft()).to.equal(1);
+    await (await edge.jetstreamManager()).streams.purge("TASKS");
+  });
+
+  it("says of a report that waited in its hand that newer ones may have been read meanwhile", async () => {
+    const local = openReportSender({ nats: provider, reporter: "provider-local" });
+    const seen = collector<boolean>(2);
+    const worker = await openReportReceiver({ nats: scheduler, log: silentLog }).receive(async ({ redelivered }) => {
+      seen.add(redelivered);
+      if (seen.count() === 1) throw new Retryable("ledger_unavailable", "not now", { retryAfterMs: 1 });
+    });
+    await local.send("r_waits", {
+      kind: "destroyed",
+      sandboxId: "sbx_1",
+      session: "ses_1",
+      generation: 1,
+      taskId: "tsk_1",
+    });
+    expect(await seen.all).to.deep.equal([false, true]);
+    await worker.close();
+  });
+
   it("parks what does not fit the schema", async () => {
     const parked = await parkedMessages();
     const worker = await receive(async () => expect.fail("nothing valid was sent"));

@@ -1,5 +1,6 @@
 // Work queues over JetStream: one durable consumer per kind of worker, one item in hand at a time.
 // The only place that decides between done, again and parked.
+import { setTimeout as delay } from "node:timers/promises";
 import { type Consumer, headers, type JetStreamClient, type JsMsg, millis, type NatsConnection } from "nats";
 import type { z } from "zod";
 import { PROBES_SUBJECT, parkedSubject, reportSubject, TIMERS_SUBJECT, taskSubject } from "#schemas/ledger/subjects.ts";
@@ -41,9 +42,9 @@ export function openReportSender(options: { nats: NatsConnection; reporter: stri
 
 /** All reports, for the scheduler (`edge-scheduler`). Also logs what the queues of the account gave up unparked. */
 export function openReportReceiver(options: { nats: NatsConnection; log: Log }): WorkQueueReceiver<ReceivedReport> {
-  const reports = receiver(options, REPORTS_QUEUE, (message) => ({
+  const reports = receiver(options, REPORTS_QUEUE, (message, wasHeld) => ({
     reporter: message.subject.slice(reportSubject("").length),
-    redelivered: message.redelivered,
+    redelivered: message.redelivered || wasHeld,
     place: { sequence: message.seq, storedAt: new Date(millis(message.info.timestampNanos)).toISOString() },
     report: report.parse(message.json()),
   }));
@@ -94,17 +95,20 @@ function sender<Item>(nats: NatsConnection, subject: string, schema: z.ZodType<I
   return {
     async send(id, item) {
       await jetstream.publish(subject, JSON.stringify(schema.parse(item)), { msgID: id }).catch((cause: unknown) => {
-        throw new Retryable("queue_unreachable", `Nothing was stored on ${subject}`, { cause, retryAfterMs: 1_000 });
+        throw new Retryable(QUEUE_UNREACHABLE, `Nothing was stored on ${subject}`, { cause, retryAfterMs: 1_000 });
       });
     },
   };
 }
 
+/** `wasHeld`: it waited in this worker's hand, and another worker may have done newer ones meanwhile. */
+type Read<Item> = (message: JsMsg, wasHeld: boolean) => Item;
+
 type Work<Item> = Readonly<{
   nats: NatsConnection;
   jetstream: JetStreamClient;
   queue: WorkQueue;
-  read: (message: JsMsg) => Item;
+  read: Read<Item>;
   handle: (item: Item, signal: AbortSignal) => Promise<void>;
   closing: AbortSignal;
   log: Log;
@@ -113,7 +117,7 @@ type Work<Item> = Readonly<{
 function receiver<Item>(
   { nats, log }: { nats: NatsConnection; log: Log },
   queue: WorkQueue,
-  read: (message: JsMsg) => Item,
+  read: Read<Item>,
 ): WorkQueueReceiver<Item> {
   return {
     async receive(handle) {
@@ -155,7 +159,7 @@ async function workOff<Item>(consumer: Consumer, work: Work<Item>): Promise<void
       const fields = { stream, consumer: name, failure: failureOf(error) };
       if (work.nats.isClosed()) return work.log.error(fields, "The connection to NATS is closed: no more work");
       work.log.error(fields, "A work queue does not answer; asking again");
-      await pause(work.closing);
+      await pause(PAUSE_MS, work.closing);
     }
   }
 }
@@ -187,19 +191,38 @@ async function settle<Item>(message: JsMsg, work: Work<Item>): Promise<void> {
   }
 }
 
+/** What waits for the ledger stays in hand and costs no delivery: the loss may last for hours, and every item waits for it. */
 async function failureOfHandling<Item>(message: JsMsg, work: Work<Item>): Promise<unknown> {
+  const { nats, queue, closing, log } = work;
+  const { stream, consumer } = queue;
+  for (let wasHeld = false; ; wasHeld = true) {
+    const error = await failureOfTry(message, work, wasHeld);
+    if (!(error instanceof Retryable) || !isOfAllItems(error)) return error;
+    const fields = { stream, consumer, ...placeOf(message), failure: failureOf(error) };
+    if (!wasHeld) log.warn(fields, "A work item waits in hand, and those behind it");
+    await pause(error.retryAfterMs, closing);
+    if (closing.aborted || nats.isClosed()) return error;
+  }
+}
+
+async function failureOfTry<Item>(message: JsMsg, work: Work<Item>, wasHeld: boolean): Promise<unknown> {
   try {
     if (message.info.deliveryCount > ATTEMPTS_MAX) throw tooManyAttempts();
-    await work.handle(readItem(message, work), work.closing);
+    await work.handle(readItem(message, work, wasHeld), work.closing);
     return undefined;
   } catch (error) {
     return error;
   }
 }
 
-function readItem<Item>(message: JsMsg, work: Work<Item>): Item {
+/** Any other item would fail as this one: the ledger takes nothing or does not answer, or no report can be stored. */
+function isOfAllItems({ code }: Retryable): boolean {
+  return code.startsWith("ledger_") || code === QUEUE_UNREACHABLE;
+}
+
+function readItem<Item>(message: JsMsg, work: Work<Item>, wasHeld: boolean): Item {
   try {
-    return work.read(message);
+    return work.read(message, wasHeld);
   } catch (cause) {
     throw new Fatal("queue_item_invalid", `An item of ${work.queue.stream} does not fit its schema`, { cause });
   }
@@ -233,17 +256,13 @@ function tooManyAttempts(): Fatal {
   return new Fatal("queue_attempts", `Given up after ${ATTEMPTS_MAX} attempts`);
 }
 
-function pause(closing: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timeout);
-      resolve();
-    };
-    const timeout = setTimeout(done, PAUSE_MS);
-    closing.addEventListener("abort", done, { once: true });
+async function pause(timeMs: number, closing: AbortSignal): Promise<void> {
+  await delay(timeMs, undefined, { signal: closing }).catch((error: unknown) => {
+    if (!closing.aborted) throw error;
   });
 }
 
 const ASK_MS = 30_000;
 const PAUSE_MS = 1_000;
+const QUEUE_UNREACHABLE = "queue_unreachable";
 const REASON_CHARACTERS_MAX = 1_000;

@@ -21,7 +21,7 @@ export type WorkQueue = Readonly<{
   ackWaitMs?: number;
 }>;
 
-/** Deliveries of one work item before it is parked. */
+/** Deliveries of one work item before it is parked: those that took their worker down, or that failed for the item's own sake. */
 export const ATTEMPTS_MAX = 10;
 export const ACK_WAIT_MS = 30_000;
 /** A turn waits for a probe, so one that a scheduler took with it when it died comes again soon. */

@@ -16,6 +16,8 @@ const listed = z.object({
   State: z.string(),
   Status: z.string(),
   Labels: z.record(z.string(), z.string()),
+  /** In seconds. */
+  Created: z.number().default(0),
   SizeRw: z.number().optional(),
 });
 
@@ -115,6 +117,20 @@ export function endReason({ State }: Inspected): string {
 export async function stopContainer(engine: Engine, id: string, seconds: number): Promise<void> {
   const query = { t: String(seconds) };
   await unless([304, 404], tell(engine, { method: "POST", path: `/containers/${id}/stop`, query }), undefined);
+}
+
+/** `ending` is on purpose, so nobody is told of the end. What it could not end goes on being watched. */
+export async function unwatched(
+  { running }: { running: Map<string, SandboxRef> },
+  id: string,
+  ending: () => Promise<void>,
+): Promise<void> {
+  const ref = running.get(id);
+  running.delete(id);
+  await ending().catch((error: unknown) => {
+    if (ref !== undefined) running.set(id, ref);
+    throw error;
+  });
 }
 
 /** With whatever runs in it, its disk and its nameless volumes. Resolves when it is gone for every reader. */

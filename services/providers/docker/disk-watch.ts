@@ -2,7 +2,7 @@
 // is ended. It keeps its disk.
 import { setTimeout as pause } from "node:timers/promises";
 import { failureOf } from "#shared/errors/errors.ts";
-import { type SandboxContainer, sandboxContainers, stopContainer } from "./containers.ts";
+import { type SandboxContainer, sandboxContainers, stopContainer, unwatched } from "./containers.ts";
 import type { Docker } from "./docker.ts";
 import { diskLimitIn } from "./names.ts";
 import { tellEnd } from "./watch.ts";
@@ -29,7 +29,7 @@ export async function watchDisks(docker: Docker, signal: AbortSignal): Promise<v
   }
 }
 
-/** `overMiB`: with what a sandbox was ended before, by its container. */
+/** `overMiB`: with what a sandbox was ended before, by its container. One that cannot be ended does not keep the others. */
 export async function endFullSandboxes(docker: Docker, overMiB: Map<string, number>): Promise<void> {
   const { engine, key, running } = docker;
   for (const container of await sandboxContainers(engine, key, { sizes: true })) {
@@ -39,15 +39,21 @@ export async function endFullSandboxes(docker: Docker, overMiB: Map<string, numb
     if (limitMiB === undefined || !running.has(id)) continue;
     const allowedMiB = Math.max(limitMiB, (overMiB.get(id) ?? 0) + (overMiB.has(id) ? SLACK_MIB : 0));
     if (usedMiB <= allowedMiB) continue;
-    overMiB.set(id, usedMiB);
-    await end(docker, container, `Its disk holds ${Math.round(usedMiB)} MiB, and may hold ${limitMiB} MiB`);
+    const reason = `Its disk holds ${Math.round(usedMiB)} MiB, and may hold ${limitMiB} MiB`;
+    try {
+      await end(docker, container, reason);
+      overMiB.set(id, usedMiB);
+    } catch (error) {
+      const fields = { sandboxId: container.ref.sandboxId, reason, failure: failureOf(error) };
+      docker.log.error(fields, "A sandbox over its disk limit could not be ended; trying again");
+    }
   }
 }
 
 async function end(docker: Docker, { id, ref }: SandboxContainer, reason: string): Promise<void> {
   await docker.inTurn(ref.sandboxId, async () => {
-    if (!docker.running.delete(id)) return;
-    await stopContainer(docker.engine, id, 0);
+    if (!docker.running.has(id)) return;
+    await unwatched(docker, id, () => stopContainer(docker.engine, id, 0));
     tellEnd(docker, { ...ref, state: "stopped", reason });
   });
 }

@@ -19,6 +19,8 @@ export type DockerSetting = Readonly<{
   docker: DockerSandboxes;
   /** Sandboxes are stopped when the provider is closed, as in `pistis dev`. Else they go on and are found again. */
   stopAtClose: boolean;
+  /** How old what belongs to no sandbox has to be until the start removes it: sweep.ts, when it is not said here. */
+  abandonedAfterMs?: number;
   log: Log;
 }>;
 

@@ -16,6 +16,7 @@ import {
   seenOf,
   stateOf,
   stopContainer,
+  unwatched,
 } from "./containers.ts";
 import { DEFAULT_IMAGE } from "./default-image.ts";
 import type { Docker } from "./docker.ts";
@@ -62,8 +63,7 @@ export async function resumeSandbox(docker: Docker, ref: SandboxRef): Promise<vo
 export async function stopSandbox(docker: Docker, ref: SandboxRef): Promise<void> {
   const { id, state } = await currentOf(docker, ref);
   if (state === "stopped") return;
-  docker.running.delete(id);
-  await stopContainer(docker.engine, id, state === "paused" ? 0 : STOP_SECONDS);
+  await unwatched(docker, id, () => stopContainer(docker.engine, id, state === "paused" ? 0 : STOP_SECONDS));
 }
 
 export async function inspectSandbox(docker: Docker, ref: SandboxRef): Promise<SeenSandbox> {
@@ -93,8 +93,7 @@ export async function removeUpTo(docker: Docker, { sandboxId, generation }: Sand
   const old = <Thing extends { ref: SandboxRef }>(things: readonly Thing[]) =>
     things.filter(({ ref }) => ref.generation <= generation);
   for (const { id } of old(await sandboxContainers(engine, key, { sandboxId }))) {
-    docker.running.delete(id);
-    await removeContainer(engine, id);
+    await unwatched(docker, id, () => removeContainer(engine, id));
   }
   for (const { id } of old(await sandboxNetworks(docker, sandboxId))) await removeNetwork(docker, id);
   for (const { name } of old(await startNotes(docker, sandboxId))) await removeVolume(docker, name);
@@ -138,8 +137,9 @@ async function ensureStarted(docker: Docker, idOrName: string, request: StartSan
     docker.running.set(id, request);
     return;
   }
-  docker.running.delete(id);
-  if (isUp(stateOf(State.Status))) await stopContainer(engine, id, 0);
+  await unwatched(docker, id, async () => {
+    if (isUp(stateOf(State.Status))) await stopContainer(engine, id, 0);
+  });
   docker.running.set(await startWithFiles(docker, found, request), request);
   await trimStartNotes(docker, request);
 }
@@ -149,8 +149,9 @@ async function startWithFiles(docker: Docker, found: Inspected, request: StartSa
   await giveFiles(docker, found, request);
   const refused = await tryStart(docker, found.Id);
   if (refused === undefined) return found.Id;
-  if (found.State.Status !== "created" || refused.status < 500) throw startFailed(refused);
-  // An engine that was killed while it started this container can neither start nor end it any more: it is made anew.
+  if (found.State.Status !== "created") throw startFailed(refused);
+  // It never ran, so nothing is lost with it. An engine that was killed while it started this container can neither start
+  // nor end it any more, and its network may have been removed since it was made.
   await removeContainer(docker.engine, found.Id);
   const made = await inspectContainer(docker.engine, await makeContainer(docker, request));
   if (made === undefined) throw startFailed(refused);

@@ -1,5 +1,6 @@
 // Removes what belongs to no sandbox of this install: what an older generation left, what a process that died had half
-// made or half removed, pistisd's volumes of other versions. By label, so that another install's is never touched.
+// made or half removed, pistisd's volumes of other versions. By label, so that another install's is never touched. Another
+// provider of this install may be making a sandbox meanwhile, whose container comes last: what is young may be its.
 import { z } from "zod";
 import { failureOf } from "#shared/errors/errors.ts";
 import { listContainers, removeContainer, sandboxContainers } from "./containers.ts";
@@ -10,6 +11,9 @@ import { removeNetwork, sandboxNetworks } from "./network/networks.ts";
 import { removeUpTo } from "./sandbox.ts";
 import { removeVolume, startNotes } from "./starts.ts";
 
+/** Longer than a sandbox is in the making: some calls of the engine, each three minutes at most, one of which takes long. */
+export const ABANDONED_AFTER_MS = 10 * 60_000;
+
 /** One thing that cannot be removed does not keep the others. */
 export async function sweep(docker: Docker): Promise<void> {
   for (const remove of [sweepFillers, sweepGenerations, sweepNetworks, sweepStarts, sweepPistisd]) {
@@ -19,8 +23,16 @@ export async function sweep(docker: Docker): Promise<void> {
   }
 }
 
-async function sweepFillers({ engine, key }: Docker): Promise<void> {
-  for (const { Id } of await listContainers(engine, key, { role: "filler" })) await removeContainer(engine, Id);
+async function sweepFillers(docker: Docker): Promise<void> {
+  const { engine, key } = docker;
+  for (const { Id, Created } of await listContainers(engine, key, { role: "filler" })) {
+    if (isAbandoned(docker, Created * 1_000)) await removeContainer(engine, Id);
+  }
+}
+
+/** By this machine's clock, which need not be quite the engine's. */
+function isAbandoned({ abandonedAfterMs = ABANDONED_AFTER_MS }: Docker, createdAt: number): boolean {
+  return Date.now() - createdAt >= abandonedAfterMs;
 }
 
 /** What could not be removed whole is tried again, and so is every generation but the newest. */
@@ -36,8 +48,8 @@ async function sweepGenerations(docker: Docker): Promise<void> {
 
 async function sweepNetworks(docker: Docker): Promise<void> {
   const hasContainer = await lifeCheck(docker);
-  for (const { id, ref } of await sandboxNetworks(docker)) {
-    if (!hasContainer(ref)) await removeNetwork(docker, id);
+  for (const { id, ref, createdAt } of await sandboxNetworks(docker)) {
+    if (!hasContainer(ref) && isAbandoned(docker, createdAt)) await removeNetwork(docker, id);
   }
 }
 

@@ -6,10 +6,15 @@ import { join, relative, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { expect } from "chai";
 import { z } from "zod";
+import { untilGone } from "./process-identity.ts";
 import { openShellGuests, type ShellGuests } from "./testing/shell-guest.ts";
 
 const USER = 65_533;
-const said = z.object({ request: z.object({ sandboxId: z.string() }) });
+const said = z.object({
+  request: z.object({ sandboxId: z.string() }),
+  life: z.object({ initPid: z.number(), startTicks: z.string() }),
+});
+type Life = z.output<typeof said>["life"];
 const root = resolve(import.meta.dirname, "../../..");
 const script = join(import.meta.dirname, "testing", "run-one-sandbox.ts");
 
@@ -26,7 +31,8 @@ if (process.getuid?.() === 0) {
     });
     afterEach(() => guests.dispose());
 
-    it("runs sandboxes as that user, isolated and limited all the same", async () => {
+    /** One sandbox of a provider that is run by that user, for as long as the test takes. */
+    async function withSandbox(test: (inside: (command: string) => Promise<string>, life: Life) => Promise<void>) {
       const { relaySocketFolder, pistisdFolder, installId } = guests.setting;
       execFileSync("chmod", ["755", guests.folder]);
       const stateDir = join(guests.folder, "own");
@@ -47,17 +53,31 @@ if (process.getuid?.() === 0) {
       const child = spawn("unshare", bound, { stdio: ["pipe", "pipe", "inherit"] });
       try {
         const [line] = await once(createInterface({ input: child.stdout }), "line");
-        const { sandboxId } = said.parse(JSON.parse(String(line))).request;
-        const inside = (command: string) => guests.runIn(stateDir, sandboxId, command);
+        const { request, life } = said.parse(JSON.parse(String(line)));
+        await test((command) => guests.runIn(stateDir, request.sandboxId, command), life);
+      } finally {
+        child.kill("SIGKILL");
+      }
+    }
+
+    it("runs sandboxes as that user, isolated and limited all the same", () =>
+      withSandbox(async (inside) => {
         expect(await inside("id -u; cat /proc/self/uid_map")).to.match(/^1000\n\s+1000\s+0\s+1\n$/);
         expect(await inside("touch /etc/x 2>/dev/null || echo refused; ls /proc | grep -cE '^[0-9]+$'")).to.match(
           /^refused\n[1-7]\n$/,
         );
         const limits = await inside("ulimit -p; ulimit -d; grep Seccomp: /proc/self/status; tail -n +3 /proc/net/dev");
         expect(limits).to.match(/^128\n\d+\nSeccomp:\s2\n\s+lo:.*\n$/);
-      } finally {
-        child.kill("SIGKILL");
-      }
-    });
+      }));
+
+    it("ends one over its disk limit, although it hides its files and makes measuring fail in a thousand places", () =>
+      withSandbox(async (inside, { initPid, startTicks }) => {
+        // What `du` says of these thousand folders is over 1 MiB. Each file alone is below the limit of one file.
+        const hide = `cd /workspace; mkdir hidden; exec 3> hidden/one 4> hidden/other; chmod 000 hidden
+          n=$(printf '%0200d' 0); p=$n/$n/$n/$n/$n; mkdir -p $p; cd $p; mkdir $(seq 1000); chmod 000 $(seq 1000)
+          (head -c 200M /dev/zero >&3; head -c 200M /dev/zero >&4) & echo hid`;
+        expect(await inside(hide)).to.equal("hid\n");
+        await untilGone({ pid: initPid, startTicks });
+      }));
   });
 }

@@ -65,16 +65,23 @@ export async function endGuest(local: Local, sandboxId: string): Promise<void> {
   await running.over;
 }
 
-/** Watching ends with the guest; a guest whose disk cannot be watched goes on, and the log says so. */
+/** Watching ends with the guest, and a guest that cannot be watched is ended: nothing would keep it from filling the disk. */
 function limitDisk(local: Local, meta: Meta, { guest, end }: Pick<RunningGuest, "guest" | "end">, signal: AbortSignal) {
   const { sandboxId, spec } = meta;
-  const onOver = (usedMiB: number) => {
-    end.reason = `It was ended because its files take ${Math.round(usedMiB)} MiB, over its limit of ${spec.diskMiB} MiB.`;
-    killProcess(guest.init).catch(complain);
-  };
   const complain = (error: unknown) =>
     local.log.error({ sandboxId, failure: failureOf(error) }, "A sandbox's disk is not limited");
-  watchDisk({ folder: folderOf(local.stateDir, sandboxId), limitMiB: spec.diskMiB, onOver, signal }).catch(complain);
+  const endIt = (why: string) => {
+    end.reason = `It was ended because ${why}.`;
+    killProcess(guest.init).catch(complain);
+  };
+  const onOver = (usedMiB: number) =>
+    endIt(`its files take ${Math.round(usedMiB)} MiB, over its limit of ${spec.diskMiB} MiB`);
+  watchDisk({ folder: folderOf(local.stateDir, sandboxId), limitMiB: spec.diskMiB, onOver, signal }).catch(
+    (error: unknown) => {
+      complain(error);
+      endIt("what its files take could not be measured; the provider's log says more");
+    },
+  );
 }
 
 async function ended(local: Local, meta: Meta, end: RunningGuest["end"], lastWords: string): Promise<void> {

@@ -142,6 +142,23 @@ describe("the warm pool", () => {
     checkQuiet(world, [session]);
   });
 
+  for (const answer of [
+    { status: 502, text: "<html>Bad Gateway</html>" },
+    { status: 200, text: "<html>Log in</html>" },
+    { status: 200, text: '{"online":true}' },
+  ]) {
+    it(`has a sandbox made for the session when the relay answers ${answer.status} ${answer.text}`, async () => {
+      const world = new World(relay);
+      const scheduler = world.startScheduler();
+      await world.workOff(scheduler);
+      relay.garble(answer);
+      const session = await world.openSession();
+      await world.need(session);
+      await world.workOff(scheduler);
+      expect(gets(world, session)).to.deep.equal([sandboxOf(session)]);
+    });
+  }
+
   it("waits before it tries again when the provider fails, and does not try harder with more schedulers", async () => {
     const world = new World(relay);
     world.guests.clear();

@@ -10,14 +10,18 @@ export type JoinToken = Readonly<{ token: string; expiresAt: string }>;
 const REQUEST_MS_MAX = 5_000;
 const RETRY_AFTER_MS = 1_000;
 
-/** A token that works once, for this life of this sandbox. Resolves when the relay knows its hash. */
+/**
+ * A token that works once, for this life of this sandbox, and no longer than its request is waited for: a task that its
+ * provider comes to later would begin a life beside that of the next request, whose own task then ends it under a command
+ * (I7). Resolves when the relay knows its hash.
+ */
 export async function newJoinToken(
   relay: Relay,
   sandbox: { sandboxId: string; generation: number },
-  now: number,
+  { now, requestMs }: { now: number; requestMs: number },
 ): Promise<JoinToken> {
   const token = newSecret();
-  const expiresAt = new Date(now + JOIN_TOKEN_LIFE_MS_MAX).toISOString();
+  const expiresAt = new Date(now + Math.min(requestMs, JOIN_TOKEN_LIFE_MS_MAX)).toISOString();
   const { sandboxId, generation } = sandbox;
   const registration: JoinTokenRegistration = { sandboxId, generation, tokenHash: sha256(token), expiresAt };
   step("scheduler.token.registering");

@@ -1,12 +1,14 @@
 import { expect } from "chai";
 import type { PistisEvent } from "#schemas/ledger/event.ts";
 import type { Report } from "#schemas/provider/task.ts";
+import { reportPlace } from "#shared/testing/report-place.ts";
 import {
   created,
   createRequested,
   creating,
   deleteRequested,
   destroyed,
+  ended,
   failed,
   first,
   fromProvider,
@@ -121,6 +123,26 @@ describe("a report about a session's sandbox", () => {
       }
     });
 
+    it("is deleted again when it turns out to be there after its deletion", () => {
+      const gone = [...creating, ended, deleteRequested(), destroyed];
+      for (const there of [
+        reports.created(),
+        reports.restarted(),
+        reports.state("stopped"),
+        reports.state("running"),
+      ]) {
+        given(...gone)
+          .when(there)
+          .then(deleteRequested("tsk_new"));
+      }
+      given(...gone)
+        .when(reports.state("missing"))
+        .thenNothing();
+      given(...gone, deleteRequested("tsk_new"))
+        .when(reports.destroyed("tsk_new"))
+        .then(destroyed);
+    });
+
     it("stops when its processes are gone", () => {
       given(...up)
         .when(reports.state("stopped"))
@@ -146,6 +168,17 @@ describe("a report about a session's sandbox", () => {
         .thenNothing();
       given(...looking)
         .when(giveUp("tsk_i"))
+        .thenNothing();
+    });
+
+    it("is not believed stopped by a report that is older than its last join", () => {
+      const report: Report = { kind: "state", ...seen, state: "stopped", reason: "killed" };
+      const old = says("provider-local", report, { place: reportPlace(1) });
+      given(...up)
+        .when(old)
+        .then(inspectRequested("tsk_new"));
+      given(...inspecting)
+        .when(old)
         .thenNothing();
     });
 

@@ -8,7 +8,7 @@ import { Refusal } from "#shared/errors/errors.ts";
 import { refuseChangingHands } from "./changing-hands.ts";
 import type { CommandOf } from "./decide.ts";
 import { decideEgress } from "./decide-egress.ts";
-import { createRequested, failedWith, identity, requested } from "./requests.ts";
+import { createRequested, deleteRequested, failedWith, identity, requested } from "./requests.ts";
 import { type Sandbox, type SessionSandbox, sessionOf } from "./sandbox.ts";
 
 type Existing = Exclude<Sandbox, { status: "absent" }>;
@@ -27,6 +27,7 @@ export function decideReport(state: SessionSandbox, command: CommandOf<"RecordRe
   const { report, taskId, network, redelivered, place } = command;
   if (report.kind === "egress") return decideEgress(state, { ...command, report });
   const known = { state, sandbox: checked(state, command), taskId, network, redelivered, place };
+  if (known.sandbox.status === "destroyed" && isThere(report)) return [deleteRequested(state, known.sandbox, taskId)];
   switch (report.kind) {
     case "created":
     case "restarted":
@@ -45,6 +46,12 @@ export function decideReport(state: SessionSandbox, command: CommandOf<"RecordRe
     case "state":
       return seen(known, report);
   }
+}
+
+/** A task to make it, or to start it, may have come to its provider again after the one to delete it. */
+function isThere(report: Report): boolean {
+  if (report.kind === "state") return report.state !== "missing";
+  return report.kind === "created" || report.kind === "restarted";
 }
 
 function checked(state: SessionSandbox, command: CommandOf<"RecordReport">): Existing {
@@ -134,13 +141,17 @@ function seenRunning({ state, sandbox }: Known): SchedulerEvent[] {
   return [joinedAs(sandbox, bootId, lastJoin)];
 }
 
-function seenStopped({ state, sandbox, taskId, redelivered }: Known, report: ReportOf<"state">): SchedulerEvent[] {
+function seenStopped(known: Known, report: ReportOf<"state">): SchedulerEvent[] {
+  const { state, sandbox, taskId, redelivered, place } = known;
+  const isOld = isOlder(place, state.lastJoin);
   const stopped: SchedulerEvent = { type: "SandboxStopped", data: { ...identity(sandbox), reason: report.reason } };
   switch (sandbox.status) {
     case "joined":
-      // An old report may come again after the sandbox was started anew: ask rather than believe it.
-      return redelivered ? [requested("inspect", state, sandbox, taskId)] : [stopped];
+      // An old report may come after the sandbox was started anew: ask rather than believe it.
+      return redelivered || isOld ? [requested("inspect", state, sandbox, taskId)] : [stopped];
     case "inspecting":
+      // The answer to what was asked after the join is yet to come.
+      if (isOld) return [];
       return sandbox.forTurn ? [stopped, requested("restart", state, sandbox, taskId)] : [stopped];
     case "creating":
     case "restarting":
@@ -160,6 +171,7 @@ function seenMissing(known: Known, report: ReportOf<"state">): SchedulerEvent[] 
     case "stopped":
       return [missing(sandbox)];
     case "missing":
+    case "destroyed":
       return [];
     default:
       throw unexpected(sandbox, report);

@@ -42,7 +42,7 @@ export const spec: SandboxSpec = {
   diskMiB: 100,
   network: { mode: "allow", allow: ["example.com"] },
 };
-const START_MS = 60_000;
+export const START_MS = 60_000;
 
 type Wait = "absent" | "stopped" | "unreachable" | "unprobed";
 

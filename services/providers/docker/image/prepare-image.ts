@@ -6,7 +6,7 @@ import { z } from "zod";
 import { PISTISD_TARGET } from "#shared/docker/names.ts";
 import { Refusal, Retryable } from "#shared/errors/errors.ts";
 import { fillerBody } from "../container-body.ts";
-import { removeContainer } from "../containers.ts";
+import { inspectContainer, removeContainer } from "../containers.ts";
 import type { Docker } from "../docker.ts";
 import { ask, stream, tell, unless } from "../engine/engine.ts";
 import { firstFileOf } from "../engine/tar.ts";
@@ -94,12 +94,26 @@ async function fill(docker: Docker, filler: string, pistisd: PistisdFiles): Prom
   log.info({ ms: Math.round(performance.now() - startedAt) }, "pistisd was put into its volume");
 }
 
-/** Empty when the image has no such file. */
+/** Empty when the image has no such file. The engine says the same of a container that is gone. */
 async function readSmall({ engine }: Docker, filler: string, path: string): Promise<string> {
   const asked = stream(engine, { method: "GET", path: `/containers/${filler}/archive`, query: { path } });
   const answer = await unless([404], asked, undefined);
-  if (answer === undefined) return "";
+  if (answer === undefined) {
+    if ((await inspectContainer(engine, filler)) === undefined) throw fillerGone();
+    return "";
+  }
   return firstFileOf(await bounded(answer))?.toString("utf8") ?? "";
+}
+
+function fillerGone(): Retryable {
+  return new Retryable(
+    "image_not_prepared",
+    "The container that the image's users are read from was removed meanwhile",
+    {
+      retryAfterMs: 1_000,
+      next: "Send the message again. Let nothing else on the Docker host remove containers of Pistis.",
+    },
+  );
 }
 
 async function bounded(answer: IncomingMessage): Promise<Buffer> {

@@ -18,20 +18,21 @@ const listed = z.array(
   z.object({
     Id: z.string(),
     Name: z.string(),
+    Created: z.string().default(""),
     Labels: z.record(z.string(), z.string()).nullish(),
     IPAM: z.object({ Config: z.array(z.object({ Subnet: z.string().optional() })).nullish() }).nullish(),
   }),
 );
 
-export type SandboxNetwork = Readonly<{ id: string; ref: SandboxRef }>;
+export type SandboxNetwork = Readonly<{ id: string; ref: SandboxRef; createdAt: number }>;
 
 /** Those of the install, or of one sandbox. */
 export async function sandboxNetworks({ engine, key }: Docker, sandboxId?: string): Promise<SandboxNetwork[]> {
   const query = labelled(key, "network", sandboxId);
   const found = await ask(engine, { method: "GET", path: "/networks", query }, listed);
-  return found.flatMap(({ Id: id, Labels }) => {
+  return found.flatMap(({ Id: id, Created, Labels }) => {
     const ref = refIn(Labels ?? {});
-    return ref === undefined ? [] : [{ id, ref }];
+    return ref === undefined ? [] : [{ id, ref, createdAt: Date.parse(Created) || 0 }];
   });
 }
 

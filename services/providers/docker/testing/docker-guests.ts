@@ -79,6 +79,8 @@ export async function guestSetting(
     image,
     docker: { ...dockerSandboxes.parse({}), ...docker },
     stopAtClose: false,
+    // No other provider of the install is making anything while a test opens the next one.
+    abandonedAfterMs: 0,
     log: silentLog,
   };
 }

@@ -26,15 +26,19 @@ export function openGate(crashAt: number): Gate {
 export type GuestRelay = Relay &
   Readonly<{
     guests: Map<string, { session: string; generation: number; bootId: string }>;
+    /** From now on it answers this to every question about a guest. */
+    garble: (answer: { status: number; text: string }) => void;
     close: () => Promise<void>;
   }>;
 
 /** The relay's admin endpoints over real HTTP: takes every join token, and sees the guests that there are. */
 export async function startGuestRelay(): Promise<GuestRelay> {
   const guests: GuestRelay["guests"] = new Map();
+  let garbled: { status: number; text: string } | undefined;
   const server: Server = createServer((request, response) => {
     request.resume();
     if (request.method !== "GET") return response.writeHead(204).end();
+    if (garbled !== undefined) return response.writeHead(garbled.status).end(garbled.text);
     const guest = guests.get(request.url?.split("/").at(-1) ?? "");
     const status = { online: guest !== undefined, bootId: guest?.bootId ?? null, generation: guest?.generation ?? 1 };
     return response.writeHead(200).end(JSON.stringify(status));
@@ -46,5 +50,13 @@ export async function startGuestRelay(): Promise<GuestRelay> {
       server.close(() => resolve());
       server.closeAllConnections();
     });
-  return { url: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`, adminKey: "key", guests, close };
+  return {
+    url: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`,
+    adminKey: "key",
+    guests,
+    garble: (answer) => {
+      garbled = answer;
+    },
+    close,
+  };
 }
