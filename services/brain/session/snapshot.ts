@@ -8,7 +8,7 @@ import { entriesOf, historyOf } from "./history.ts";
 import type { Session } from "./session.ts";
 
 /** To be raised with every change of what the fold makes of the same events; snapshot.test.ts notices one. */
-export const FOLD_VERSION = 2;
+export const FOLD_VERSION = 3;
 
 export type KeptSession = Readonly<{ state: Session; lastMessageId: string | null }>;
 
@@ -31,10 +31,11 @@ const entry = z.discriminatedUnion("kind", [
 ]);
 
 const asked = { callId: id, modelCallId: text, tool: text, input: z.json() };
+const place = { sandboxId: orUndefined(id), generation: orUndefined(count) };
 const call = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("asked"), ...asked }),
-  z.strictObject({ status: z.literal("started"), sandboxId: orUndefined(id), ...asked }),
-  z.strictObject({ status: z.literal("closed"), sandboxId: orUndefined(id), ...asked }),
+  z.strictObject({ status: z.literal("started"), ...place, ...asked }),
+  z.strictObject({ status: z.literal("closed"), ...place, ...asked }),
 ]);
 
 const turn = z.strictObject({
