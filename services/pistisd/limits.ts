@@ -10,6 +10,8 @@ export const OUTPUT_TAIL_BYTES = 256 * 1024;
 export const OUTPUT_TOTAL_BYTES = 1024 * 1024 * 1024;
 /** Finished commands that `processes` can still name. */
 export const FINISHED_LISTED_MAX = 200;
+/** Of each command that `processes` names; as much as the brain shows. All of them together fit into one frame. */
+export const LISTED_COMMAND_CHARACTERS_MAX = 200;
 
 /** Time that a command gets between TERM and KILL when its time is up. */
 export const TIMEOUT_GRACE_MS = 2_000;

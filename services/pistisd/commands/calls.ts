@@ -6,7 +6,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type AnswerOf, type ExecOutcome, type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
-import { COMMANDS_MAX, FINISHED_LISTED_MAX, OUTPUT_END_MS_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
+import {
+  COMMANDS_MAX,
+  FINISHED_LISTED_MAX,
+  LISTED_COMMAND_CHARACTERS_MAX,
+  OUTPUT_END_MS_MAX,
+  OUTPUT_TOTAL_BYTES,
+} from "../limits.ts";
 import type { System } from "../native/system.ts";
 import type { CallRecords, Finished } from "../state/call-records.ts";
 import { type Call, notStarted, openOutputDirectory, startCall } from "./call.ts";
@@ -86,7 +92,7 @@ export class Calls {
   list(): AnswerOf<"processes"> {
     const processes = [...this.#listed.values()].map((listed) => ({
       callId: listed.call.callId,
-      command: listed.call.command.slice(0, 2_000),
+      command: startOf(listed.call.command),
       running: isRunning(listed),
       outputBytes: listed.call.spool.totalBytes,
       startedAt: listed.call.startedAt.toISOString(),
@@ -196,6 +202,11 @@ export class Calls {
     }
     dropOldOutput(this.#outputDirectory, new Set(this.#running().map(({ call }) => call.callId)));
   }
+}
+
+function startOf(command: string): string {
+  if (command.length <= LISTED_COMMAND_CHARACTERS_MAX) return command;
+  return `${command.slice(0, LISTED_COMMAND_CHARACTERS_MAX - 1)}…`;
 }
 
 function startedOf({ call, answer }: Listed): Started {

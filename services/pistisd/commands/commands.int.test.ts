@@ -127,6 +127,14 @@ describe("commands", () => {
     expect(listed?.outcome).to.deep.equal({ status: "exited", exitCode: 7 });
   });
 
+  it("lists hundreds of commands, each with the start of its text", async () => {
+    const text = "€".repeat(2_000);
+    for (let index = 0; index < 200; index++) await run(sandbox, brain, `: ${text}`);
+    const listed = await brain.askUnlessLost({ op: "processes" });
+    expect(listed?.processes.length).to.be.at.least(200);
+    expect(listed?.processes.at(-1)?.command).to.equal(`: ${text.slice(0, 197)}…`);
+  });
+
   it("C72: keeps a command whose peer went away, and another peer attaches to it at a position", async () => {
     const old = await openBrain(sandbox, 1);
     const first = old.stream();
