@@ -18,7 +18,7 @@ import type { CallRecords, Finished } from "../state/call-records.ts";
 import { type Call, notStarted, openOutputDirectory, startCall } from "./call.ts";
 import { mayBeSet } from "./environment.ts";
 import { signalFamily } from "./killing.ts";
-import { endLeftovers, membersOf } from "./processes.ts";
+import { endLeftovers, listProcesses, membersOf, type Process } from "./processes.ts";
 import { isDiskFull, Spool } from "./spool.ts";
 
 type Listed = {
@@ -55,7 +55,7 @@ export class Calls {
 
   /** Throws Refusal `call_seen`, `call_barred` or `too_many_commands`; a spawn that fails is a result. */
   start(request: RequestOf<"exec">, cwd: string): Started {
-    if (this.#running().length >= COMMANDS_MAX) throw tooManyCommands();
+    if (this.#isFull()) throw tooManyCommands();
     const { callId, command } = request;
     step("pistisd.call.beginning");
     this.#context.records.begin(callId, { is: "command", command, at: new Date().toISOString() });
@@ -90,10 +90,12 @@ export class Calls {
   }
 
   list(): AnswerOf<"processes"> {
-    const processes = [...this.#listed.values()].map((listed) => ({
+    const all = [...this.#listed.values()];
+    const running = new Set(runningOf(all));
+    const processes = all.map((listed) => ({
       callId: listed.call.callId,
       command: startOf(listed.call.command),
-      running: isRunning(listed),
+      running: running.has(listed),
       outputBytes: listed.call.spool.totalBytes,
       startedAt: listed.call.startedAt.toISOString(),
       ...(listed.outcome === undefined ? {} : { outcome: listed.outcome }),
@@ -114,7 +116,7 @@ export class Calls {
   }
 
   async close(): Promise<void> {
-    const running = [...this.#listed.values()].filter(isRunning);
+    const running = runningOf([...this.#listed.values()]);
     await Promise.all(running.map(({ call }) => call.stop(0)));
   }
 
@@ -187,6 +189,12 @@ export class Calls {
     return undefined;
   }
 
+  /** Which processes there are is looked at only when there could be too many commands. */
+  #isFull(): boolean {
+    const perhaps = [...this.#listed.values()].filter(({ over, leftRunning }) => !over || leftRunning);
+    return perhaps.length >= COMMANDS_MAX && runningOf(perhaps).length >= COMMANDS_MAX;
+  }
+
   #running(): Listed[] {
     return [...this.#listed.values()].filter((listed) => !listed.over);
   }
@@ -195,11 +203,12 @@ export class Calls {
     return join(this.#outputDirectory, callId);
   }
 
+  /** What a command left behind can be stopped only as long as the command is known. */
   #forgetOldest(): void {
     const finished = [...this.#listed.values()].filter((listed) => listed.over);
-    for (const { call } of finished.slice(0, Math.max(0, finished.length - FINISHED_LISTED_MAX))) {
-      this.#listed.delete(call.callId);
-    }
+    const oldest = finished.slice(0, Math.max(0, finished.length - FINISHED_LISTED_MAX));
+    const reachable = new Set(runningOf(oldest));
+    for (const listed of oldest) if (!reachable.has(listed)) this.#listed.delete(listed.call.callId);
     dropOldOutput(this.#outputDirectory, new Set(this.#running().map(({ call }) => call.callId)));
   }
 }
@@ -218,8 +227,14 @@ function backgroundResult(call: Call): Finished {
   return { outcome: { status: "background" }, outputBytes: call.spool.totalBytes, durationMs, leftRunning: true };
 }
 
-function isRunning({ call, leftRunning, over }: Listed): boolean {
-  return !over || (leftRunning && membersOf(call.family).length > 0);
+function isRunning({ call, leftRunning, over }: Listed, all?: readonly Process[]): boolean {
+  return !over || (leftRunning && membersOf(call.family, all).length > 0);
+}
+
+/** Those of which something runs. All processes are listed once, and only if that is needed. */
+function runningOf(listed: readonly Listed[]): Listed[] {
+  const all = listed.some(({ over, leftRunning }) => over && leftRunning) ? listProcesses() : [];
+  return listed.filter((each) => isRunning(each, all));
 }
 
 function dropOldOutput(directory: string, inUse: ReadonlySet<string>): void {
