@@ -6,7 +6,7 @@ export const COMMANDS_MAX = 128;
 export const OUTPUT_HEAD_BYTES = 256 * 1024 * 1024;
 /** Bytes of the end of an output that outgrew the head; the most that a result's excerpt can ask for. */
 export const OUTPUT_TAIL_BYTES = 256 * 1024;
-/** Kept output of all commands together; beyond it the oldest finished one is dropped. */
+/** Kept output of all commands that ended, together; beyond it the oldest is dropped. */
 export const OUTPUT_TOTAL_BYTES = 1024 * 1024 * 1024;
 /** Newest finished commands that `processes` still names; an older one only while something of it runs. */
 export const FINISHED_LISTED_MAX = 200;

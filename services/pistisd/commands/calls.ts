@@ -1,6 +1,6 @@
 // The commands of this sandbox: at most once each, findable while they or what they left behind go on, and
 // their output kept until the space is needed.
-import { readdirSync, rmSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type AnswerOf, type ExecOutcome, type RequestOf, WireCode } from "#schemas/wire/message.ts";
@@ -18,6 +18,7 @@ import type { CallRecords, Finished } from "../state/call-records.ts";
 import { type Call, notStarted, openOutputDirectory, startCall } from "./call.ts";
 import { mayBeSet } from "./environment.ts";
 import { signalFamily } from "./killing.ts";
+import { dropOldOutput } from "./old-output.ts";
 import { endLeftovers, listProcesses, membersOf, type Process } from "./processes.ts";
 import { isDiskFull, Spool } from "./spool.ts";
 
@@ -168,6 +169,7 @@ export class Calls {
     const whole = { ...ended, outputBytes: call.spool.totalBytes };
     call.spool.close();
     this.#forgetOldest();
+    this.#dropOldOutput(call.callId);
     if (!call.background) return;
     listed.answer = Promise.resolve(whole);
     try {
@@ -209,7 +211,11 @@ export class Calls {
     const oldest = finished.slice(0, Math.max(0, finished.length - FINISHED_LISTED_MAX));
     const reachable = new Set(runningOf(oldest));
     for (const listed of oldest) if (!reachable.has(listed)) this.#listed.delete(listed.call.callId);
-    dropOldOutput(this.#outputDirectory, new Set(this.#running().map(({ call }) => call.callId)));
+  }
+
+  #dropOldOutput(ended: string): void {
+    const running = new Set(this.#running().map(({ call }) => call.callId));
+    dropOldOutput(this.#outputDirectory, { running, ended, totalBytesMax: OUTPUT_TOTAL_BYTES });
   }
 }
 
@@ -235,20 +241,6 @@ function isRunning({ call, leftRunning, over }: Listed, all?: readonly Process[]
 function runningOf(listed: readonly Listed[]): Listed[] {
   const all = listed.some(({ over, leftRunning }) => over && leftRunning) ? listProcesses() : [];
   return listed.filter((each) => isRunning(each, all));
-}
-
-function dropOldOutput(directory: string, inUse: ReadonlySet<string>): void {
-  const files = readdirSync(directory).map((name) => {
-    const stat = statSync(join(directory, name), { throwIfNoEntry: false });
-    return { name, bytes: (stat?.blocks ?? 0) * 512, atMs: stat?.mtimeMs ?? 0 };
-  });
-  let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
-  for (const { name, bytes } of files.sort((a, b) => a.atMs - b.atMs)) {
-    if (total <= OUTPUT_TOTAL_BYTES) return;
-    if (inUse.has(name.replace(/\.sh$/, ""))) continue;
-    rmSync(join(directory, name), { force: true });
-    total -= bytes;
-  }
 }
 
 function tooManyCommands(): Refusal {
