@@ -6,10 +6,12 @@ export const COMMANDS_MAX = 128;
 export const OUTPUT_HEAD_BYTES = 256 * 1024 * 1024;
 /** Bytes of the end of an output that outgrew the head; the most that a result's excerpt can ask for. */
 export const OUTPUT_TAIL_BYTES = 256 * 1024;
-/** Kept output of all commands together; beyond it the oldest finished one is dropped. */
+/** Kept output of all commands that ended, together; beyond it the oldest is dropped. */
 export const OUTPUT_TOTAL_BYTES = 1024 * 1024 * 1024;
-/** Finished commands that `processes` can still name. */
+/** Newest finished commands that `processes` still names; an older one only while something of it runs. */
 export const FINISHED_LISTED_MAX = 200;
+/** Of each command that `processes` names; as much as the brain shows. All of them together fit into one frame. */
+export const LISTED_COMMAND_CHARACTERS_MAX = 200;
 
 /** Time that a command gets between TERM and KILL when its time is up. */
 export const TIMEOUT_GRACE_MS = 2_000;

@@ -28,7 +28,8 @@ export type WaitingMessage = Readonly<{ messageId: string; text: string; deliver
 type Asked = Readonly<{ callId: string; modelCallId: string; tool: string; input: Json }>;
 export type Call =
   | (Asked & Readonly<{ status: "asked" }>)
-  | (Asked & Readonly<{ status: "started"; sandboxId: string | undefined }>)
+  /** `generation`: of the sandbox that was up at its start, which has the same id in every generation. */
+  | (Asked & Readonly<{ status: "started"; sandboxId: string | undefined; generation: number | undefined }>)
   | (Asked & Readonly<{ status: "closed" }>);
 
 export type Turn = Readonly<{
@@ -227,14 +228,16 @@ function withCompacted(session: Working, { compaction }: EventOf<"HistoryCompact
 }
 
 function started(session: Working, { callId, sandboxId }: EventOf<"ToolStarted">["data"]): Session {
+  const { sandbox } = session;
+  const generation = sandbox.status === "up" ? sandbox.generation : undefined;
   const calls = session.turn.calls.map((call): Call => {
-    return call.callId === callId && call.status === "asked" ? { ...call, status: "started", sandboxId } : call;
+    if (call.callId !== callId || call.status !== "asked") return call;
+    return { ...call, status: "started", sandboxId, generation };
   });
   const turn = { ...session.turn, calls };
-  const { sandbox } = session;
   if (sandbox.status !== "up") return { ...session, turn };
-  const { generation, bootId } = sandbox;
-  return { ...session, turn, sandbox: { ...sandbox, unreachable: false }, lastSeen: { generation, bootId } };
+  const lastSeen = { generation: sandbox.generation, bootId: sandbox.bootId };
+  return { ...session, turn, sandbox: { ...sandbox, unreachable: false }, lastSeen };
 }
 
 function closed(session: Working, event: CallEndEvent): Session {

@@ -31,10 +31,11 @@ const entry = z.discriminatedUnion("kind", [
 ]);
 
 const asked = { callId: id, modelCallId: text, tool: text, input: z.json() };
+const place = { sandboxId: orUndefined(id), generation: orUndefined(count) };
 const call = z.discriminatedUnion("status", [
   z.strictObject({ status: z.literal("asked"), ...asked }),
-  z.strictObject({ status: z.literal("started"), sandboxId: orUndefined(id), ...asked }),
-  z.strictObject({ status: z.literal("closed"), sandboxId: orUndefined(id), ...asked }),
+  z.strictObject({ status: z.literal("started"), ...place, ...asked }),
+  z.strictObject({ status: z.literal("closed"), ...place, ...asked }),
 ]);
 
 const turn = z.strictObject({

@@ -42,9 +42,11 @@ export class World {
   readonly live: LiveMessage[] = [];
   /** Called with every live message; tests wait here for output to appear. */
   onLive: (message: LiveMessage) => void = () => undefined;
+  /** By sandbox, the one of its newest generation. */
   readonly peers = new Map<string, SandboxPeer>();
   readonly config: PistisConfig;
   readonly #sessions = new Set<string>();
+  readonly #opened: SandboxPeer[] = [];
   readonly #brains: RunningService[] = [];
   readonly #closing = new AbortController();
   readonly #scheduler: Promise<void>;
@@ -146,8 +148,11 @@ export class World {
     return peer;
   }
 
+  /** Another generation is another sandbox under the same id: a session's sandbox keeps it for life. */
   async joinSandbox(session: string, generation = 1): Promise<SandboxPeer> {
-    const peer = await SandboxPeer.open(newId("sandbox"));
+    const before = (await this.events(session)).find((event) => isOf(event, "SandboxJoined"));
+    const peer = await SandboxPeer.open(before?.data.sandboxId ?? newId("sandbox"));
+    this.#opened.push(peer);
     this.peers.set(peer.sandboxId, peer);
     const { sandboxId, bootId } = peer;
     const report = reportPlace(1);
@@ -168,7 +173,7 @@ export class World {
     await Promise.all(this.#brains.map((brain) => brain.close()));
     this.#closing.abort();
     await this.#scheduler;
-    await Promise.all([...this.peers.values()].map((peer) => peer.close()));
+    await Promise.all(this.#opened.map((peer) => peer.close()));
   }
 
   /** Sessions with an open turn or a message that waits for one, as the read model would say. */

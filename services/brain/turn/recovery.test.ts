@@ -162,6 +162,22 @@ describe("taking a turn over", () => {
     expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("sandbox_gone");
   });
 
+  it("reports unknown, and asks nothing, when another generation took the place of the call's sandbox", async () => {
+    const { id, peer } = await session();
+    const call = bash("echo ran");
+    const link = peer.openLink({ sandboxId: peer.sandboxId, role: "brain", epoch: 1 });
+    const request = { callId: call.callId, command: "echo ran", timeoutMs: 5_000, background: false };
+    await link.exec({ ...request, excerpt: { headBytes: 10, tailBytes: 10 } });
+    await world.leaveOpenCalls(id, 1, call);
+    const { sandboxId } = peer;
+    await world.append("scheduler", id, { type: "SandboxMissing", data: { sandboxId, generation: 1 } });
+    const second = await world.joinSandbox(id, 2);
+    expect(second.sandboxId).to.equal(sandboxId);
+    await world.startBrain();
+    expect((await world.first(id, "ToolOutcomeUnknown")).data.reason).to.equal("sandbox_gone");
+    expect(ops(second, "attach")).to.deep.equal([]);
+  });
+
   it("hears a Stop that was pressed while nobody owned the turn", async () => {
     const { id, peer } = await session();
     const call = bash("sleep 1000");

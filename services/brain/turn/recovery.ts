@@ -6,7 +6,7 @@ import { Fatal } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 import type { CallEnd } from "../session/decide.ts";
-import type { Call } from "../session/session.ts";
+import type { Call, Session } from "../session/session.ts";
 import { EXCERPT } from "../tools/bash.ts";
 import { commandResult } from "../tools/command-result.ts";
 import type { Effect, ToolResult } from "../tools/tool.ts";
@@ -39,8 +39,7 @@ async function recoverCall(context: TurnContext, call: Started): Promise<CallEnd
   if (effect === undefined || effect === "signals" || !config.recovery.reattach) {
     return unknown(call.callId, "taken_over", "The brain that waited for it died.");
   }
-  const { sandbox } = working(record.state);
-  if (sandbox.status !== "up" || sandbox.sandboxId !== call.sandboxId) {
+  if (!isStillUp(record.state, call)) {
     return unknown(call.callId, "sandbox_gone", "The sandbox that it ran in is not up any more.");
   }
   const link = workplace.linkToRecover();
@@ -57,6 +56,12 @@ function ask(context: TurnContext, target: { call: Started; link: SandboxLink; e
     const answer = await link.attach(asked, isFollowed ? { onOutput, withinMs } : { withinMs });
     return resultOf(answer, effect, call.callId);
   });
+}
+
+/** Another generation of the sandbox knows nothing of the call, and would say that it never ran. */
+function isStillUp(session: Session, { sandboxId, generation }: Started): boolean {
+  const { sandbox } = working(session);
+  return sandbox.status === "up" && sandbox.sandboxId === sandboxId && sandbox.generation === generation;
 }
 
 /** The output of a call in the background goes on after its answer, so it is not waited for. */

@@ -187,6 +187,17 @@ describe("a channel", () => {
     await brain.ask({ op: "stop", callId: started[0]?.callId ?? "", graceMs: 500 });
     expect((await run(sandbox, brain, "echo fine")).text).to.equal("fine\n");
   });
+
+  it("counts among them commands that ended and left processes behind", async () => {
+    const brain = await openBrain(sandbox);
+    const command = "sleep 1000 >/dev/null 2>&1 &";
+    const callId = sandbox.newCallId();
+    await run(sandbox, brain, { command, callId });
+    for (let others = 127; others > 0; others--) await run(sandbox, brain, command);
+    expect(await codeOf(run(sandbox, brain, "true"))).to.equal("too_many_commands");
+    await brain.ask({ op: "stop", callId, graceMs: 500 });
+    expect((await run(sandbox, brain, "echo fine")).text).to.equal("fine\n");
+  });
 });
 
 async function restart(sandbox: TestSandbox): Promise<void> {

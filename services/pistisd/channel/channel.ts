@@ -1,7 +1,7 @@
 // One server-side peer: its hello, its requests and their streams. Whatever the peer sends, the daemon stays up:
 // a bad request is answered with a failure, and what cannot even be answered is dropped and logged.
 import { z } from "zod";
-import { Kind, readCredit, readData, writeFrame } from "#schemas/wire/frame.ts";
+import { FRAME_BYTES_MAX, Kind, readCredit, readData, writeFrame } from "#schemas/wire/frame.ts";
 import { PROTOCOL_VERSION, type RequestOf, toSandbox, WireCode, type WireRequest } from "#schemas/wire/message.ts";
 import { failureOf, Refusal } from "#shared/errors/errors.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -171,10 +171,19 @@ export class Channel {
     this.#send({ id, failure });
   }
 
-  /** The relay may give this channel's number to another peer, who must not get this one's answers. */
-  #send(message: object): void {
+  /**
+   * The relay may give this channel's number to another peer, who must not get this one's answers. It ends the
+   * connection of all channels when a frame is too large, so none such leaves.
+   */
+  #send(message: { id: number; answer: unknown } | { id: number; failure: object }): void {
     if (this.#isClosed) return;
-    this.#context.outlet.send(writeFrame(Kind.message, this.#number, Buffer.from(JSON.stringify(message))));
+    const frame = this.#frameOf(message);
+    if (frame.byteLength <= FRAME_BYTES_MAX) this.#context.outlet.send(frame);
+    else this.#context.outlet.send(this.#frameOf({ id: message.id, failure: tooLarge(frame.byteLength) }));
+  }
+
+  #frameOf(message: object): Uint8Array {
+    return writeFrame(Kind.message, this.#number, Buffer.from(JSON.stringify(message)));
   }
 }
 
@@ -192,6 +201,14 @@ function parseJson(payload: Uint8Array): unknown {
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined;
     throw error;
   }
+}
+
+function tooLarge(bytes: number) {
+  return {
+    code: WireCode.tooLarge,
+    message: `An answer of ${bytes} bytes is larger than a frame may be (${FRAME_BYTES_MAX})`,
+    next: "Ask for less at once",
+  };
 }
 
 function badRequest(message: string) {

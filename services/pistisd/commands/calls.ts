@@ -1,18 +1,25 @@
 // The commands of this sandbox: at most once each, findable while they or what they left behind go on, and
 // their output kept until the space is needed.
-import { readdirSync, rmSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type AnswerOf, type ExecOutcome, type RequestOf, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
-import { COMMANDS_MAX, FINISHED_LISTED_MAX, OUTPUT_END_MS_MAX, OUTPUT_TOTAL_BYTES } from "../limits.ts";
+import {
+  COMMANDS_MAX,
+  FINISHED_LISTED_MAX,
+  LISTED_COMMAND_CHARACTERS_MAX,
+  OUTPUT_END_MS_MAX,
+  OUTPUT_TOTAL_BYTES,
+} from "../limits.ts";
 import type { System } from "../native/system.ts";
 import type { CallRecords, Finished } from "../state/call-records.ts";
 import { type Call, notStarted, openOutputDirectory, startCall } from "./call.ts";
 import { mayBeSet } from "./environment.ts";
 import { signalFamily } from "./killing.ts";
-import { endLeftovers, membersOf } from "./processes.ts";
+import { dropOldOutput } from "./old-output.ts";
+import { endLeftovers, listProcesses, membersOf, type Process } from "./processes.ts";
 import { isDiskFull, Spool } from "./spool.ts";
 
 type Listed = {
@@ -49,7 +56,7 @@ export class Calls {
 
   /** Throws Refusal `call_seen`, `call_barred` or `too_many_commands`; a spawn that fails is a result. */
   start(request: RequestOf<"exec">, cwd: string): Started {
-    if (this.#running().length >= COMMANDS_MAX) throw tooManyCommands();
+    if (this.#isFull()) throw tooManyCommands();
     const { callId, command } = request;
     step("pistisd.call.beginning");
     this.#context.records.begin(callId, { is: "command", command, at: new Date().toISOString() });
@@ -84,10 +91,12 @@ export class Calls {
   }
 
   list(): AnswerOf<"processes"> {
-    const processes = [...this.#listed.values()].map((listed) => ({
+    const all = [...this.#listed.values()];
+    const running = new Set(runningOf(all));
+    const processes = all.map((listed) => ({
       callId: listed.call.callId,
-      command: listed.call.command.slice(0, 2_000),
-      running: isRunning(listed),
+      command: startOf(listed.call.command),
+      running: running.has(listed),
       outputBytes: listed.call.spool.totalBytes,
       startedAt: listed.call.startedAt.toISOString(),
       ...(listed.outcome === undefined ? {} : { outcome: listed.outcome }),
@@ -108,7 +117,7 @@ export class Calls {
   }
 
   async close(): Promise<void> {
-    const running = [...this.#listed.values()].filter(isRunning);
+    const running = runningOf([...this.#listed.values()]);
     await Promise.all(running.map(({ call }) => call.stop(0)));
   }
 
@@ -160,6 +169,7 @@ export class Calls {
     const whole = { ...ended, outputBytes: call.spool.totalBytes };
     call.spool.close();
     this.#forgetOldest();
+    this.#dropOldOutput(call.callId);
     if (!call.background) return;
     listed.answer = Promise.resolve(whole);
     try {
@@ -181,6 +191,12 @@ export class Calls {
     return undefined;
   }
 
+  /** Which processes there are is looked at only when there could be too many commands. */
+  #isFull(): boolean {
+    const perhaps = [...this.#listed.values()].filter(({ over, leftRunning }) => !over || leftRunning);
+    return perhaps.length >= COMMANDS_MAX && runningOf(perhaps).length >= COMMANDS_MAX;
+  }
+
   #running(): Listed[] {
     return [...this.#listed.values()].filter((listed) => !listed.over);
   }
@@ -189,13 +205,23 @@ export class Calls {
     return join(this.#outputDirectory, callId);
   }
 
+  /** What a command left behind can be stopped only as long as the command is known. */
   #forgetOldest(): void {
     const finished = [...this.#listed.values()].filter((listed) => listed.over);
-    for (const { call } of finished.slice(0, Math.max(0, finished.length - FINISHED_LISTED_MAX))) {
-      this.#listed.delete(call.callId);
-    }
-    dropOldOutput(this.#outputDirectory, new Set(this.#running().map(({ call }) => call.callId)));
+    const oldest = finished.slice(0, Math.max(0, finished.length - FINISHED_LISTED_MAX));
+    const reachable = new Set(runningOf(oldest));
+    for (const listed of oldest) if (!reachable.has(listed)) this.#listed.delete(listed.call.callId);
   }
+
+  #dropOldOutput(ended: string): void {
+    const running = new Set(this.#running().map(({ call }) => call.callId));
+    dropOldOutput(this.#outputDirectory, { running, ended, totalBytesMax: OUTPUT_TOTAL_BYTES });
+  }
+}
+
+function startOf(command: string): string {
+  if (command.length <= LISTED_COMMAND_CHARACTERS_MAX) return command;
+  return `${command.slice(0, LISTED_COMMAND_CHARACTERS_MAX - 1)}…`;
 }
 
 function startedOf({ call, answer }: Listed): Started {
@@ -207,22 +233,14 @@ function backgroundResult(call: Call): Finished {
   return { outcome: { status: "background" }, outputBytes: call.spool.totalBytes, durationMs, leftRunning: true };
 }
 
-function isRunning({ call, leftRunning, over }: Listed): boolean {
-  return !over || (leftRunning && membersOf(call.family).length > 0);
+function isRunning({ call, leftRunning, over }: Listed, all?: readonly Process[]): boolean {
+  return !over || (leftRunning && membersOf(call.family, all).length > 0);
 }
 
-function dropOldOutput(directory: string, inUse: ReadonlySet<string>): void {
-  const files = readdirSync(directory).map((name) => {
-    const stat = statSync(join(directory, name), { throwIfNoEntry: false });
-    return { name, bytes: (stat?.blocks ?? 0) * 512, atMs: stat?.mtimeMs ?? 0 };
-  });
-  let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
-  for (const { name, bytes } of files.sort((a, b) => a.atMs - b.atMs)) {
-    if (total <= OUTPUT_TOTAL_BYTES) return;
-    if (inUse.has(name.replace(/\.sh$/, ""))) continue;
-    rmSync(join(directory, name), { force: true });
-    total -= bytes;
-  }
+/** Those of which something runs. All processes are listed once, and only if that is needed. */
+function runningOf(listed: readonly Listed[]): Listed[] {
+  const all = listed.some(({ over, leftRunning }) => over && leftRunning) ? listProcesses() : [];
+  return listed.filter((each) => isRunning(each, all));
 }
 
 function tooManyCommands(): Refusal {

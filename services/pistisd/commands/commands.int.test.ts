@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { expect } from "chai";
-import { execRequest, readOutput, run } from "../testing/ask.ts";
+import { execRequest, readOutput, run, textOf } from "../testing/ask.ts";
 import type { PeerChannel } from "../testing/peer-channel.ts";
 import { openBrain, openSandbox, type TestSandbox } from "../testing/sandbox.ts";
 import { whenGone } from "../testing/wait.ts";
@@ -125,6 +125,27 @@ describe("commands", () => {
     const listed = await find();
     expect(listed).to.include({ running: false });
     expect(listed?.outcome).to.deep.equal({ status: "exited", exitCode: 7 });
+  });
+
+  it("lists hundreds of commands, each with the start of its text", async () => {
+    const text = "€".repeat(2_000);
+    for (let index = 0; index < 200; index++) await run(sandbox, brain, `: ${text}`);
+    const listed = await brain.askUnlessLost({ op: "processes" });
+    expect(listed?.processes.length).to.be.at.least(200);
+    expect(listed?.processes.at(-1)?.command).to.equal(`: ${text.slice(0, 197)}…`);
+  });
+
+  it("can stop what a command left behind without its output, however many commands followed", async () => {
+    const request = execRequest(sandbox, { command: "sleep 1000 >/dev/null 2>&1 & echo $!" });
+    const pid = Number(textOf(await brain.ask(request)));
+    for (let index = 0; index < 201; index++) await run(sandbox, brain, "true");
+    const { processes } = await brain.ask({ op: "processes" });
+    expect(processes.find(({ callId }) => callId === request.callId)).to.include({ running: true });
+    expect(await brain.ask({ op: "stop", callId: request.callId, graceMs: 1_000 })).to.deep.equal({ stopped: true });
+    await whenGone(pid);
+    await run(sandbox, brain, "true");
+    const listed = (await brain.ask({ op: "processes" })).processes.map(({ callId }) => callId);
+    expect(listed).not.to.include(request.callId);
   });
 
   it("C72: keeps a command whose peer went away, and another peer attaches to it at a position", async () => {

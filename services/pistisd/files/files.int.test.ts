@@ -222,6 +222,17 @@ describe("files", () => {
     expect(entries[0]?.path).to.equal("file-00001");
   });
 
+  it("cuts a list of names that are longer as JSON than on disk to what a frame holds", async () => {
+    mkdirSync(sandbox.path("control"));
+    for (let index = 0; index < 1_000; index++) {
+      writeFileSync(sandbox.path("control", `${"\x01".repeat(250)}${index}`), "");
+    }
+    const asked = { op: "fileList", path: "control", depth: 1, entriesMax: 1_000 } as const;
+    const listed = await brain.askUnlessLost(asked);
+    expect(listed).to.include({ truncated: true });
+    expect(listed?.entries.length).to.be.greaterThan(400);
+  });
+
   it("searches text files by pattern and glob, not in .git, binaries or through links", async () => {
     mkdirSync(sandbox.path("code/.git"), { recursive: true });
     mkdirSync(sandbox.path("code/src"));

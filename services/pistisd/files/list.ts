@@ -6,7 +6,6 @@ import { type OpenFolder, openChildFolder, refusalOf, type Workspace } from "./w
 
 type Entry = AnswerOf<"fileList">["entries"][number];
 
-const ENTRY_OVERHEAD_BYTES = 80;
 const FOLDERS_OPEN_MAX = 512;
 
 /** Level by level, so that a list that is cut still shows the top. Links are named, not followed. */
@@ -21,7 +20,7 @@ export function fileList(workspace: Workspace): Operation<"fileList"> {
       for (const { folder, prefix } of level) {
         const wanted = truncated || signal.aborted ? [] : entriesOf(folder, prefix);
         for (const entry of wanted) {
-          bytes += Buffer.byteLength(entry.path) + ENTRY_OVERHEAD_BYTES;
+          bytes += Buffer.byteLength(JSON.stringify(entry));
           truncated ||= entries.length >= entriesMax || bytes > LIST_ANSWER_BYTES_MAX;
           if (truncated) break;
           entries.push(entry);

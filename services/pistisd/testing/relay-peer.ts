@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { Kind, readFrame, SUBPROTOCOL, writeFrame } from "#schemas/wire/frame.ts";
+import { FRAME_BYTES_MAX, Kind, readFrame, SUBPROTOCOL, writeFrame } from "#schemas/wire/frame.ts";
 import { BOOT_ID_HEADER, relayPaths } from "#schemas/wire/relay-http.ts";
 import { bytesOf, PeerChannel } from "./peer-channel.ts";
 
@@ -26,7 +26,12 @@ export class RelayPeer {
   isDown = false;
   current: Connected | undefined;
   readonly #server: Server;
-  readonly #sockets = new WebSocketServer({ noServer: true, handleProtocols: () => SUBPROTOCOL });
+  /** As the relay: what sends a larger frame loses its connection. */
+  readonly #sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: FRAME_BYTES_MAX,
+    handleProtocols: () => SUBPROTOCOL,
+  });
   readonly #channels = new Map<number, PeerChannel>();
   #waiting: Array<(connected: Connected) => void> = [];
   readonly #open = new Set<WebSocket>();
