@@ -130,6 +130,23 @@ describe("copying a repository in", () => {
     expect(readdirSync(join(temp.path, "state", "bundles"))).to.deep.equal([]);
   });
 
+  it("goes on in a mirror whose last fetch or packing was killed, and removes what it left", async () => {
+    commit(source, { "a.txt": "one\n" });
+    await copy({ url: source });
+    const mirrors = join(temp.path, "state", "mirrors");
+    const [name = ""] = readdirSync(mirrors);
+    const head = commit(source, { "a.txt": "two\n" });
+    const left = [
+      ...["refs/heads/main.lock", "refs/tags/v1.lock", `refs/pistis/target/${head}.lock`, "packed-refs.lock"],
+      ...["objects/pack/tmp_pack_x", "objects/pack/tmp_idx_x"],
+    ];
+    put(join(mirrors, name), Object.fromEntries(left.map((file) => [file, ""])));
+    sandbox = folderSandbox(join(temp.path, "second"));
+    mkdirSync(join(temp.path, "second"));
+    expect(await copy({ url: source })).to.include({ commit: head });
+    expect(left.filter((file) => existsSync(join(mirrors, name, file)))).to.deep.equal([]);
+  });
+
   it("leaves work alone that is in a copy already", async () => {
     commit(source, { "a.txt": "one\n" });
     await copy({ url: source });

@@ -6,7 +6,7 @@ import { Refusal } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 import type { Bundle } from "../git/bundle.ts";
-import type { Mirror } from "../git/mirror.ts";
+import { type Mirror, targetName } from "../git/mirror.ts";
 import type { GitSource } from "../git/source.ts";
 
 const BUNDLE = "/workspace/.pistis-copy.bundle";
@@ -85,7 +85,7 @@ function unpackScript(target: Exclude<Mirror["target"], { kind: "empty" }>): str
         ].join("\n");
   return [
     `git ${frugal} fetch -q --no-tags --update-shallow --no-write-fetch-head ${BUNDLE} ${specs.map(quoted).join(" ")}`,
-    `git update-ref -d refs/pistis/target/${target.commit}`,
+    `git update-ref -d ${targetName(target.commit)}`,
     checkout,
   ];
 }
