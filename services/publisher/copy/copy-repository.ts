@@ -47,7 +47,8 @@ export async function copyRepository(copying: Copying): Promise<Copy> {
     locks.hold(source.location, () => updateMirror(git, fetching)),
     link.ready(READY_MS_MAX),
   ]);
-  const bundleBytes = (await isCopied(link)) ? 0 : await bundleIn(copying, source, mirror, signal);
+  const limits = { timeoutMs: config.cloneMs, signal };
+  const bundleBytes = (await isCopied(link, limits)) ? 0 : await bundleIn(copying, source, mirror, signal);
   const { target, shallow, notes } = mirror;
   return {
     commit: target.kind === "empty" ? null : target.commit,
