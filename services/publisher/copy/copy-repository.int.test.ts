@@ -155,6 +155,24 @@ describe("copying a repository in", () => {
     expect(readFileSync(join(repo(), "a.txt"), "utf8")).to.equal("my work\n");
   });
 
+  it("names the commit that is in the sandbox, also when the source has gone on since", async () => {
+    const copied = commit(source, { "a.txt": "one\n" });
+    await copy({ url: source });
+    const asked = commit(source, { "a.txt": "two\n" });
+    commit(repo(), { "a.txt": "my work\n" });
+    expect(await copy({ url: source })).to.include({ commit: copied, bundleBytes: 0 });
+    for (const older of ["copied\n", "<script>\n", `${copied}0\n`, ""]) {
+      put(repo(), { ".git/pistis-copy": older });
+      expect(await copy({ url: source })).to.include({ commit: asked });
+    }
+  });
+
+  it("says that a copy without a commit has none, also when the source has one by now", async () => {
+    await copy({ url: source });
+    commit(source, { "a.txt": "one\n" });
+    expect(await copy({ url: source })).to.include({ commit: null, bundleBytes: 0 });
+  });
+
   it("never overwrites a folder that it did not make", async () => {
     commit(source, { "a.txt": "one\n" });
     put(repo(), { mine: "mine\n" });

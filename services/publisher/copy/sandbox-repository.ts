@@ -12,25 +12,30 @@ import type { GitSource } from "../git/source.ts";
 
 const LOOK_MS_MAX = 30_000;
 const ATTEMPTS_MAX = 16;
+/** Holds the commit that was copied. */
 const MARKER = "repo/.git/pistis-copy";
+const NO_COMMIT = "none";
 
 const Exit = { gitMissing: 41, taken: 42, copied: 43 } as const;
 
 /** Of the whole attempt; `timeoutMs` is that of each command in the sandbox. */
 export type Limits = Readonly<{ timeoutMs: number; signal: AbortSignal }>;
 
+/** What is checked out by now may be another commit. undefined: an older publisher wrote none down, or the sandbox lies. */
+export type InSandbox = Readonly<{ commitCopied: string | null | undefined }>;
+
 /**
- * Whether an earlier copy is there. One that still runs, because its publisher died or lost the sandbox, is waited for;
+ * The earlier copy, if there is one. One that still runs, because its publisher died or lost the sandbox, is waited for;
  * what others left is removed. Throws Refusal `sandbox_git_missing` or `repository_folder_taken`.
  */
-export async function isCopied(link: SandboxLink, limits: Limits): Promise<boolean> {
+export async function earlierCopy(link: SandboxLink, limits: Limits): Promise<InSandbox | undefined> {
   const seen = await look(link, [], LOOK_MS_MAX);
-  if (seen.isCopied || seen.attempts.length === 0) return seen.isCopied;
+  if (seen.copy !== undefined || seen.attempts.length === 0) return seen.copy;
   await Promise.all(seen.attempts.map((callId) => untilOver(link, callId, limits.signal)));
-  return (await look(link, seen.attempts, limits.timeoutMs)).isCopied;
+  return (await look(link, seen.attempts, limits.timeoutMs)).copy;
 }
 
-type Seen = Readonly<{ isCopied: boolean; attempts: readonly string[] }>;
+type Seen = Readonly<{ copy: InSandbox | undefined; attempts: readonly string[] }>;
 
 /** `over`: attempts that run no more, whose files go. */
 async function look(link: SandboxLink, over: readonly string[], timeoutMs: number): Promise<Seen> {
@@ -44,7 +49,14 @@ async function look(link: SandboxLink, over: readonly string[], timeoutMs: numbe
   const result = await run(link, newId("call"), script, timeoutMs);
   const named = textOf(result).matchAll(/^\.pistis-copy\.(cal_[0-9a-z]{1,60})(?:\.bundle)?$/gm);
   const attempts = [...new Set([...named].map(([, callId]) => callId ?? ""))].slice(0, ATTEMPTS_MAX);
-  return { isCopied: isExit(result, Exit.copied), attempts };
+  return { copy: isExit(result, Exit.copied) ? copyOf(result) : undefined, attempts };
+}
+
+/** The last line is the marker of the copy. */
+function copyOf(result: ExecResult): InSandbox {
+  const said = textOf(result).trimEnd().split("\n").at(-1) ?? "";
+  if (said === NO_COMMIT) return { commitCopied: null };
+  return { commitCopied: /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(said) ? said : undefined };
 }
 
 /** Resolves when the call has ended or, not having begun, never will: pistisd bars a call that it is asked about first. */
@@ -68,14 +80,14 @@ export type CopyIn = Readonly<{
 }>;
 
 /** Resolves when /workspace/repo is checked out. May be done again after it was cut off anywhere. */
-export async function copyIn(link: SandboxLink, copy: CopyIn): Promise<void> {
+export async function copyIn(link: SandboxLink, copy: CopyIn): Promise<InSandbox> {
   const callId = newId("call");
   if (copy.bundle !== undefined) {
     const { path, bytes } = copy.bundle;
     const request = { callId: newId("call"), path: bundleOf(callId), size: bytes, mode: 0o600 };
     await link.writeFile(request, createReadStream(path, { highWaterMark: 256 * 1024 }));
   }
-  await run(link, callId, copyScript(callId, copy), copy.timeoutMs);
+  return copyOf(await run(link, callId, copyScript(callId, copy), copy.timeoutMs));
 }
 
 /** Made here and moved to its place whole, so that `repo` is complete or not there. Nobody else works in it. */
@@ -92,7 +104,7 @@ const MAKE_ROOM = [`if [ -e repo ] || [ -L repo ]; then rmdir repo 2>/dev/null |
 
 /**
  * However a script ends, nothing of these attempts stays. Where the copy is there by then, whoever made it, all is well:
- * nobody else's can take its place any more, so everything beside it goes too.
+ * nobody else's can take its place any more, so everything beside it goes too. The script then says what was copied.
  */
 function endingWithout(attempts: readonly string[]): string[] {
   const own = attempts.flatMap((callId) => [folderOf(callId), bundleOf(callId)]).join(" ");
@@ -104,6 +116,7 @@ function endingWithout(attempts: readonly string[]): string[] {
     `  rm -rf ${own}`,
     `  [ -f ${MARKER} ] || exit $status`,
     "  rm -rf .pistis-copy .pistis-copy.*",
+    `  cat ${MARKER}`,
     `  exit ${Exit.copied}`,
     "}",
     "trap finish EXIT",
@@ -128,7 +141,7 @@ export function copyScript(callId: string, { source, mirror: { target, shallow }
     `git remote add origin ${quoted(source.origin)}`,
     ...(shallow.length === 0 ? [] : [`printf '%s\\n' ${shallow.join(" ")} > .git/shallow`]),
     ...(bundle === undefined || target.kind === "empty" ? [] : unpackScript(bundleOf(callId), target)),
-    "echo copied > .git/pistis-copy",
+    `git rev-parse -q --verify HEAD > .git/pistis-copy || echo ${NO_COMMIT} > .git/pistis-copy`,
     "cd /workspace",
     ...MAKE_ROOM,
     // With -T, so that it is not moved into a folder that appeared just now.
