@@ -2,15 +2,16 @@
 // a file before its message is acknowledged, and the note goes when the outcome is in the ledger.
 import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { failureOf } from "#shared/errors/errors.ts";
+import { failureOf, Retryable } from "#shared/errors/errors.ts";
 import { step } from "#shared/faults/step.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { Log } from "#shared/service/log.ts";
 
 const RETRY_MS = 5_000;
+const NOTE_RETRY_MS = 1_000;
 
 export type CopyQueue = Readonly<{
-  /** Resolves when the session is noted on disk. */
+  /** Resolves when the session is noted on disk. Throws Retryable `copy_not_noted`. */
   add: (session: string) => Promise<void>;
   /** Ends what runs; it goes on at the next start. */
   close: () => Promise<void>;
@@ -57,12 +58,21 @@ function want(queue: Queue, session: string, notes: readonly string[]): void {
   queue.waiting.set(session, [...(queue.waiting.get(session) ?? []), ...notes]);
 }
 
+/** Throws Retryable: a message that is not noted comes again, or nobody would copy for its session. */
 async function note(path: string): Promise<void> {
-  const file = await open(path, "w", 0o600);
   try {
-    await file.sync();
-  } finally {
-    await file.close();
+    const file = await open(path, "w", 0o600);
+    try {
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  } catch (cause) {
+    throw new Retryable("copy_not_noted", `A copy could not be noted on the disk: ${failureOf(cause).message}`, {
+      cause,
+      retryAfterMs: NOTE_RETRY_MS,
+      next: "Free disk space in the state folder of the server, and see that Pistis may write there.",
+    });
   }
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { pistisConfig } from "#schemas/config/pistis-config.ts";
@@ -126,6 +126,23 @@ describe("the publisher", () => {
     );
     sandbox.before.call = () => undefined;
     await start();
+    expect((await outcome()).type).to.equal("RepositoryCopied");
+  });
+
+  it("asks for a session again that it could not note", async () => {
+    const failed = Promise.withResolvers<void>();
+    const say = () => failed.resolve();
+    ledger = memoryLedger({ ...silentLog, warn: say, error: say });
+    commit(source, { "a.txt": "a\n" });
+    await start();
+    const wanted = join(temp.path, "state", "wanted");
+    rmdirSync(wanted);
+    writeFileSync(wanted, "");
+    await append("gateway", created(source));
+    await append("scheduler", joined("boot1"), probed());
+    await failed.promise;
+    rmSync(wanted);
+    mkdirSync(wanted);
     expect((await outcome()).type).to.equal("RepositoryCopied");
   });
 

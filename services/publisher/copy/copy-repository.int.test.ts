@@ -130,12 +130,47 @@ describe("copying a repository in", () => {
     expect(readdirSync(join(temp.path, "state", "bundles"))).to.deep.equal([]);
   });
 
+  it("goes on in a mirror whose last fetch or packing was killed, and removes what it left", async () => {
+    commit(source, { "a.txt": "one\n" });
+    await copy({ url: source });
+    const mirrors = join(temp.path, "state", "mirrors");
+    const [name = ""] = readdirSync(mirrors);
+    const head = commit(source, { "a.txt": "two\n" });
+    const left = [
+      ...["refs/heads/main.lock", "refs/tags/v1.lock", `refs/pistis/target/${head}.lock`, "packed-refs.lock"],
+      ...["objects/pack/tmp_pack_x", "objects/pack/tmp_idx_x"],
+    ];
+    put(join(mirrors, name), Object.fromEntries(left.map((file) => [file, ""])));
+    sandbox = folderSandbox(join(temp.path, "second"));
+    mkdirSync(join(temp.path, "second"));
+    expect(await copy({ url: source })).to.include({ commit: head });
+    expect(left.filter((file) => existsSync(join(mirrors, name, file)))).to.deep.equal([]);
+  });
+
   it("leaves work alone that is in a copy already", async () => {
     commit(source, { "a.txt": "one\n" });
     await copy({ url: source });
     put(repo(), { "a.txt": "my work\n" });
     expect((await copy({ url: source })).bundleBytes).to.equal(0);
     expect(readFileSync(join(repo(), "a.txt"), "utf8")).to.equal("my work\n");
+  });
+
+  it("names the commit that is in the sandbox, also when the source has gone on since", async () => {
+    const copied = commit(source, { "a.txt": "one\n" });
+    await copy({ url: source });
+    const asked = commit(source, { "a.txt": "two\n" });
+    commit(repo(), { "a.txt": "my work\n" });
+    expect(await copy({ url: source })).to.include({ commit: copied, bundleBytes: 0 });
+    for (const older of ["copied\n", "<script>\n", `${copied}0\n`, ""]) {
+      put(repo(), { ".git/pistis-copy": older });
+      expect(await copy({ url: source })).to.include({ commit: asked });
+    }
+  });
+
+  it("says that a copy without a commit has none, also when the source has one by now", async () => {
+    await copy({ url: source });
+    commit(source, { "a.txt": "one\n" });
+    expect(await copy({ url: source })).to.include({ commit: null, bundleBytes: 0 });
   });
 
   it("never overwrites a folder that it did not make", async () => {

@@ -11,7 +11,7 @@ import type { Git } from "../git/run-git.ts";
 import { type GitSource, gitSource } from "../git/source.ts";
 import type { Locks } from "./locks.ts";
 import type { Progress } from "./progress.ts";
-import { copyIn, isCopied } from "./sandbox-repository.ts";
+import { copyIn, earlierCopy, type InSandbox } from "./sandbox-repository.ts";
 
 export type Copying = Readonly<{
   git: Git;
@@ -47,10 +47,15 @@ export async function copyRepository(copying: Copying): Promise<Copy> {
     locks.hold(source.location, () => updateMirror(git, fetching)),
     link.ready(READY_MS_MAX),
   ]);
-  const bundleBytes = (await isCopied(link)) ? 0 : await bundleIn(copying, source, mirror, signal);
+  const limits = { timeoutMs: config.cloneMs, signal };
+  const earlier = await earlierCopy(link, limits);
+  const { commitCopied, bundleBytes } =
+    earlier === undefined ? await bundleIn(copying, source, mirror, signal) : { ...earlier, bundleBytes: 0 };
   const { target, shallow, notes } = mirror;
+  const commitAsked = target.kind === "empty" ? null : target.commit;
   return {
-    commit: target.kind === "empty" ? null : target.commit,
+    // The source may have gone on since the copy was made.
+    commit: commitCopied === undefined ? commitAsked : commitCopied,
     branch: target.kind === "commit" ? null : target.branch,
     bundleBytes,
     shallow: shallow.length > 0,
@@ -59,15 +64,17 @@ export async function copyRepository(copying: Copying): Promise<Copy> {
   };
 }
 
-async function bundleIn(copying: Copying, source: GitSource, mirror: Mirror, signal: AbortSignal): Promise<number> {
+type Copied = InSandbox & Readonly<{ bundleBytes: number }>;
+
+async function bundleIn(copying: Copying, source: GitSource, mirror: Mirror, signal: AbortSignal): Promise<Copied> {
   const { git, config, link, progress } = copying;
   progress("repository-copy", "Packing the repository");
   const bundle = await writeBundle(git, mirror, config.bundleMiBMax, signal);
   try {
     step("publisher.copy.packed");
     progress("repository-unpack", "Copying the repository into the sandbox");
-    await copyIn(link, { source, mirror, bundle, timeoutMs: config.cloneMs });
-    return bundle?.bytes ?? 0;
+    const copied = await copyIn(link, { source, mirror, bundle, timeoutMs: config.cloneMs });
+    return { ...copied, bundleBytes: bundle?.bytes ?? 0 };
   } finally {
     if (bundle !== undefined) await rm(bundle.path, { force: true });
   }

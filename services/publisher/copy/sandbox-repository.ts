@@ -3,28 +3,73 @@
 import { createReadStream } from "node:fs";
 import type { ExecResult } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 import type { Bundle } from "../git/bundle.ts";
-import type { Mirror } from "../git/mirror.ts";
+import { type Mirror, targetName } from "../git/mirror.ts";
 import type { GitSource } from "../git/source.ts";
 
-const BUNDLE = "/workspace/.pistis-copy.bundle";
-/** Made here and moved to its place whole, so that `repo` is complete or not there. */
-const MADE_IN = "/workspace/.pistis-copy";
 const LOOK_MS_MAX = 30_000;
+const ATTEMPTS_MAX = 16;
+/** Holds the commit that was copied. */
+const MARKER = "repo/.git/pistis-copy";
+const NO_COMMIT = "none";
 
 const Exit = { gitMissing: 41, taken: 42, copied: 43 } as const;
 
-/** Whether an earlier copy is there. Throws Refusal `sandbox_git_missing` or `repository_folder_taken`. */
-export async function isCopied(link: SandboxLink): Promise<boolean> {
+/** Of the whole attempt; `timeoutMs` is that of each command in the sandbox. */
+export type Limits = Readonly<{ timeoutMs: number; signal: AbortSignal }>;
+
+/** What is checked out by now may be another commit. undefined: an older publisher wrote none down, or the sandbox lies. */
+export type InSandbox = Readonly<{ commitCopied: string | null | undefined }>;
+
+/**
+ * The earlier copy, if there is one. One that still runs, because its publisher died or lost the sandbox, is waited for;
+ * what others left is removed. Throws Refusal `sandbox_git_missing` or `repository_folder_taken`.
+ */
+export async function earlierCopy(link: SandboxLink, limits: Limits): Promise<InSandbox | undefined> {
+  const seen = await look(link, [], LOOK_MS_MAX);
+  if (seen.copy !== undefined || seen.attempts.length === 0) return seen.copy;
+  await Promise.all(seen.attempts.map((callId) => untilOver(link, callId, limits.signal)));
+  return (await look(link, seen.attempts, limits.timeoutMs)).copy;
+}
+
+type Seen = Readonly<{ copy: InSandbox | undefined; attempts: readonly string[] }>;
+
+/** `over`: attempts that run no more, whose files go. */
+async function look(link: SandboxLink, over: readonly string[], timeoutMs: number): Promise<Seen> {
   const script = [
+    ...endingWithout(over),
+    `[ -f ${MARKER} ] && exit ${Exit.copied}`,
     `command -v git >/dev/null 2>&1 || exit ${Exit.gitMissing}`,
-    `[ -f repo/.git/pistis-copy ] && exit ${Exit.copied}`,
-    `if [ -e repo ] || [ -L repo ]; then rmdir repo 2>/dev/null || exit ${Exit.taken}; fi`,
+    ...MAKE_ROOM,
+    "printf '%s\\n' .pistis-copy.*",
   ].join("\n");
-  const result = await run(link, script, LOOK_MS_MAX);
-  return result.outcome.status === "exited" && result.outcome.exitCode === Exit.copied;
+  const result = await run(link, newId("call"), script, timeoutMs);
+  const named = textOf(result).matchAll(/^\.pistis-copy\.(cal_[0-9a-z]{1,60})(?:\.bundle)?$/gm);
+  const attempts = [...new Set([...named].map(([, callId]) => callId ?? ""))].slice(0, ATTEMPTS_MAX);
+  return { copy: isExit(result, Exit.copied) ? copyOf(result) : undefined, attempts };
+}
+
+/** The last line is the marker of the copy. */
+function copyOf(result: ExecResult): InSandbox {
+  const said = textOf(result).trimEnd().split("\n").at(-1) ?? "";
+  if (said === NO_COMMIT) return { commitCopied: null };
+  return { commitCopied: /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(said) ? said : undefined };
+}
+
+/** Resolves when the call has ended or, not having begun, never will: pistisd bars a call that it is asked about first. */
+async function untilOver(link: SandboxLink, callId: string, signal: AbortSignal): Promise<void> {
+  try {
+    await unlessAborted(link.attach({ callId, excerpt: { headBytes: 0, tailBytes: 0 }, from: 0 }), signal);
+  } catch (cause) {
+    if (!signal.aborted) throw cause;
+    throw new Refusal("copy_failed", "An earlier copy into the sandbox did not end within git.cloneMs", {
+      cause,
+      next: "Post a message to try again.",
+    });
+  }
 }
 
 export type CopyIn = Readonly<{
@@ -35,36 +80,72 @@ export type CopyIn = Readonly<{
 }>;
 
 /** Resolves when /workspace/repo is checked out. May be done again after it was cut off anywhere. */
-export async function copyIn(link: SandboxLink, copy: CopyIn): Promise<void> {
+export async function copyIn(link: SandboxLink, copy: CopyIn): Promise<InSandbox> {
+  const callId = newId("call");
   if (copy.bundle !== undefined) {
     const { path, bytes } = copy.bundle;
-    const request = { callId: newId("call"), path: BUNDLE, size: bytes, mode: 0o600 };
+    const request = { callId: newId("call"), path: bundleOf(callId), size: bytes, mode: 0o600 };
     await link.writeFile(request, createReadStream(path, { highWaterMark: 256 * 1024 }));
   }
-  await run(link, copyScript(copy), copy.timeoutMs);
+  return copyOf(await run(link, callId, copyScript(callId, copy), copy.timeoutMs));
+}
+
+/** Made here and moved to its place whole, so that `repo` is complete or not there. Nobody else works in it. */
+function folderOf(callId: string): string {
+  return `/workspace/.pistis-copy.${callId}`;
+}
+
+function bundleOf(callId: string): string {
+  return `${folderOf(callId)}.bundle`;
+}
+
+/** An empty folder gives way. */
+const MAKE_ROOM = [`if [ -e repo ] || [ -L repo ]; then rmdir repo 2>/dev/null || exit ${Exit.taken}; fi`];
+
+/**
+ * However a script ends, nothing of these attempts stays. Where the copy is there by then, whoever made it, all is well:
+ * nobody else's can take its place any more, so everything beside it goes too. The script then says what was copied.
+ */
+function endingWithout(attempts: readonly string[]): string[] {
+  const own = attempts.flatMap((callId) => [folderOf(callId), bundleOf(callId)]).join(" ");
+  return [
+    "finish() {",
+    "  status=$?",
+    "  set +e",
+    "  cd /workspace",
+    `  rm -rf ${own}`,
+    `  [ -f ${MARKER} ] || exit $status`,
+    "  rm -rf .pistis-copy .pistis-copy.*",
+    `  cat ${MARKER}`,
+    `  exit ${Exit.copied}`,
+    "}",
+    "trap finish EXIT",
+    "trap 'exit 143' TERM",
+  ];
 }
 
 /** Pure: the commands that make the repository out of the bundle. */
-export function copyScript({ source, mirror: { target, shallow }, bundle }: CopyIn): string {
+export function copyScript(callId: string, { source, mirror: { target, shallow }, bundle }: CopyIn): string {
   const branch = target.kind === "commit" ? undefined : target.branch;
+  const folder = folderOf(callId);
   return [
     "set -eu",
     "export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_PROMPT=0",
-    `[ -f repo/.git/pistis-copy ] && exit ${Exit.copied}`,
-    `rm -rf ${MADE_IN}`,
-    `git init -q ${MADE_IN}`,
-    `cd ${MADE_IN}`,
+    ...endingWithout([callId]),
+    `[ -f ${MARKER} ] && exit ${Exit.copied}`,
+    `git init -q ${folder}`,
+    `cd ${folder}`,
     `git symbolic-ref HEAD ${quoted(`refs/heads/${branch ?? "main"}`)}`,
     "git config user.name Pistis",
     "git config user.email agent@pistis.invalid",
     `git remote add origin ${quoted(source.origin)}`,
     ...(shallow.length === 0 ? [] : [`printf '%s\\n' ${shallow.join(" ")} > .git/shallow`]),
-    ...(bundle === undefined || target.kind === "empty" ? [] : unpackScript(target)),
-    `rm -f ${BUNDLE}`,
-    "echo copied > .git/pistis-copy",
+    ...(bundle === undefined || target.kind === "empty" ? [] : unpackScript(bundleOf(callId), target)),
+    `git rev-parse -q --verify HEAD > .git/pistis-copy || echo ${NO_COMMIT} > .git/pistis-copy`,
     "cd /workspace",
-    `if [ -e repo ] || [ -L repo ]; then rmdir repo 2>/dev/null || exit ${Exit.taken}; fi`,
-    `mv ${MADE_IN} repo`,
+    ...MAKE_ROOM,
+    // With -T, so that it is not moved into a folder that appeared just now.
+    `mv -T ${folder} repo`,
   ].join("\n");
 }
 
@@ -72,7 +153,7 @@ export function copyScript({ source, mirror: { target, shallow }, bundle }: Copy
  * Packs are indexed with little memory (C93); refs are named as after a clone. Nothing is synced to the disk: the files
  * checked out would not be either, and a machine that loses power loses the sandbox's latest work in any case.
  */
-function unpackScript(target: Exclude<Mirror["target"], { kind: "empty" }>): string[] {
+function unpackScript(bundle: string, target: Exclude<Mirror["target"], { kind: "empty" }>): string[] {
   const frugal =
     "-c pack.threads=1 -c core.bigFileThreshold=16m -c core.deltaBaseCacheLimit=32m -c core.fsync=none -c gc.auto=0";
   const specs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*", "+refs/pistis/*:refs/pistis/*"];
@@ -84,8 +165,8 @@ function unpackScript(target: Exclude<Mirror["target"], { kind: "empty" }>): str
           `git checkout -q -B ${quoted(target.branch)} --track ${quoted(`origin/${target.branch}`)}`,
         ].join("\n");
   return [
-    `git ${frugal} fetch -q --no-tags --update-shallow --no-write-fetch-head ${BUNDLE} ${specs.map(quoted).join(" ")}`,
-    `git update-ref -d refs/pistis/target/${target.commit}`,
+    `git ${frugal} fetch -q --no-tags --update-shallow --no-write-fetch-head ${bundle} ${specs.map(quoted).join(" ")}`,
+    `git update-ref -d ${targetName(target.commit)}`,
     checkout,
   ];
 }
@@ -94,24 +175,29 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-async function run(link: SandboxLink, command: string, timeoutMs: number): Promise<ExecResult> {
+async function run(link: SandboxLink, callId: string, command: string, timeoutMs: number): Promise<ExecResult> {
   const excerpt = { headBytes: 1_000, tailBytes: 3_000 };
-  const result = await link.exec({ callId: newId("call"), command, timeoutMs, background: false, excerpt });
-  const { outcome } = result;
-  if (outcome.status === "exited" && (outcome.exitCode === 0 || outcome.exitCode === Exit.copied)) return result;
+  const result = await link.exec({ callId, command, timeoutMs, background: false, excerpt });
+  if (isExit(result, 0) || isExit(result, Exit.copied)) return result;
   throw failureOf(result);
 }
 
-function failureOf({ outcome, head, tail }: ExecResult): Refusal {
-  const said = Buffer.concat([Buffer.from(head, "base64"), Buffer.from(tail, "base64")])
-    .toString("utf8")
-    .trim();
-  if (outcome.status === "exited" && outcome.exitCode === Exit.gitMissing) {
+function isExit({ outcome }: ExecResult, code: number): boolean {
+  return outcome.status === "exited" && outcome.exitCode === code;
+}
+
+function textOf({ head, tail }: ExecResult): string {
+  return Buffer.concat([Buffer.from(head, "base64"), Buffer.from(tail, "base64")]).toString("utf8");
+}
+
+function failureOf(result: ExecResult): Refusal {
+  const said = textOf(result).trim();
+  if (isExit(result, Exit.gitMissing)) {
     return new Refusal("sandbox_git_missing", "There is no git in the sandbox", {
       next: "Use an image with git; for the local provider: apt-get install -y git on this machine.",
     });
   }
-  if (outcome.status === "exited" && outcome.exitCode === Exit.taken) {
+  if (isExit(result, Exit.taken)) {
     return new Refusal("repository_folder_taken", "/workspace/repo is there and is not a copy that Pistis made", {
       next: "Have it moved away, then post a message to try again. Pistis never overwrites files of the sandbox.",
     });
@@ -123,7 +209,7 @@ function failureOf({ outcome, head, tail }: ExecResult): Refusal {
   }
   return new Refusal(
     "copy_failed",
-    `The sandbox could not unpack the repository (${outcome.status}): ${said.slice(-1_500)}`,
+    `The sandbox could not unpack the repository (${result.outcome.status}): ${said.slice(-1_500)}`,
     {
       next: "Post a message to try again; look at sandboxes.memoryMiB and sandboxes.diskMiB for a large repository.",
     },

@@ -2,7 +2,7 @@ import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Refusal } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
-import type { Mirror } from "./mirror.ts";
+import { type Mirror, targetName } from "./mirror.ts";
 import { type Git, runGit } from "./run-git.ts";
 
 export type Bundle = Readonly<{ path: string; bytes: number }>;
@@ -22,9 +22,7 @@ export async function writeBundle(
   const { path: repository, target } = mirror;
   if (target.kind === "empty") return undefined;
   const path = join(git.stateDir, "bundles", `${newId("task")}.bundle`);
-  // A bundle can hold only what has a name.
-  const name = `refs/pistis/target/${target.commit}`;
-  await runGit(git, { repository, signal, args: ["update-ref", name, target.commit] });
+  const name = targetName(target.commit);
   await runGit(git, { repository, signal, args: ["bundle", "create", "--quiet", path, "--branches", "--tags", name] });
   const { size } = await stat(path);
   if (size <= bundleMiBMax * MIB) return { path, bytes: size };

@@ -1,7 +1,7 @@
 // One bare repository per source, under the server's state folder. It is only ever fetched into: what is there already
 // is not fetched again, for whatever session.
 import { access, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { Refusal } from "#shared/errors/errors.ts";
 import { sha256 } from "#shared/ids/ids.ts";
 import { type Git, runGit } from "./run-git.ts";
@@ -25,6 +25,7 @@ export type Fetching = Readonly<{
 type Heads = Readonly<{ head: string | undefined; refs: ReadonlyMap<string, string> }>;
 
 const WANTED = "refs/pistis/wanted";
+const TARGET = "refs/pistis/target";
 
 /** Answers the folder for mirrors and writes git's only configuration. */
 export async function openGit(stateDir: string): Promise<Git> {
@@ -41,10 +42,11 @@ export async function updateMirror(git: Git, fetching: Fetching): Promise<Mirror
   const path = join(git.stateDir, "mirrors", `${sha256(source.location)}.git`);
   const heads = await remoteHeads(git, fetching);
   await runGit(git, { args: ["init", "--quiet", "--bare", "--initial-branch=main", path], signal });
-  await removeStaleLocks(path);
+  await removeStaleFiles(path);
   const call = { repository: path, source, signal, onProgress: fetching.onProgress };
   await fetchHeads(git, call, heads);
   const target = await resolveTarget(git, call, heads, ref);
+  await nameTarget(git, call, target);
   const shallow = await shallowCommits(path);
   return { path, target, shallow, notes: await notesOn(git, fetching, path, target) };
 }
@@ -128,6 +130,17 @@ async function hasCommit(git: Git, { repository, signal }: Call, commit: string)
   );
 }
 
+/** A bundle can hold only what has a name. Given here, because a name is written with a lock of git's own. */
+async function nameTarget(git: Git, { repository, signal }: Call, target: Target): Promise<void> {
+  if (target.kind === "empty") return;
+  await runGit(git, { repository, signal, args: ["update-ref", targetName(target.commit), target.commit] });
+}
+
+/** The name of a target's commit in the mirror and in its bundles. */
+export function targetName(commit: string): string {
+  return `${TARGET}/${commit}`;
+}
+
 /** Commits whose parents the source itself lacks (C94). */
 async function shallowCommits(path: string): Promise<string[]> {
   const file = join(path, "shallow");
@@ -138,10 +151,30 @@ async function shallowCommits(path: string): Promise<string[]> {
   return has ? (await readFile(file, "utf8")).split("\n").filter((line) => line !== "") : [];
 }
 
-/** Only one process fetches into a mirror, and it ends with this one: a lock that is there now is nobody's. */
-async function removeStaleLocks(path: string): Promise<void> {
-  const names = (await readdir(path)).filter((name) => name.endsWith(".lock"));
-  for (const name of names) await rm(join(path, name), { force: true });
+/**
+ * Only one process writes to a mirror, and it ends with this one: a lock that is there now is nobody's, and neither is
+ * a pack that was not finished. git removes none of them, and is stopped by a lock for ever.
+ */
+async function removeStaleFiles(path: string): Promise<void> {
+  const stale = [
+    ...(await filesIn(path, { recursive: false })).filter(isLock),
+    ...(await filesIn(join(path, "refs"), { recursive: true })).filter(isLock),
+    ...(await filesIn(join(path, "objects", "pack"), { recursive: false })).filter(isUnfinished),
+  ];
+  for (const file of stale) await rm(file, { force: true });
+}
+
+async function filesIn(folder: string, options: { recursive: boolean }): Promise<string[]> {
+  return (await readdir(folder, options)).map((name) => join(folder, name));
+}
+
+/** No branch or tag can be called that. */
+function isLock(file: string): boolean {
+  return file.endsWith(".lock");
+}
+
+function isUnfinished(file: string): boolean {
+  return basename(file).startsWith("tmp_");
 }
 
 /** What a person would wonder about in the copy. */

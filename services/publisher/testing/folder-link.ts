@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { pipeline } from "node:stream/promises";
 import type { ExecResult, RequestOf } from "#schemas/wire/message.ts";
-import { type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
+import { CallNotRun, type SandboxLink, SandboxLost } from "#shared/sandbox-link/link.ts";
 
 export type FolderSandbox = Readonly<{
   link: SandboxLink;
@@ -15,13 +15,22 @@ export type FolderSandbox = Readonly<{
 export function folderSandbox(workspace: string): FolderSandbox {
   const commands: string[] = [];
   const before = { call: (_what: string): void => undefined };
+  const calls = new Map<string, Promise<ExecResult> | "barred">();
   const link: SandboxLink = {
     sandboxId: "sbx_folder",
     ready: async () => ({ bootId: "boot" }),
     exec: async (request) => {
       before.call(request.command);
       commands.push(request.command);
-      return execute(workspace, request);
+      if (calls.has(request.callId)) throw new CallNotRun("The call is barred");
+      const running = execute(workspace, request);
+      calls.set(request.callId, running);
+      return running;
+    },
+    attach: async ({ callId }) => {
+      const call = calls.get(callId) ?? "barred";
+      calls.set(callId, call);
+      return call === "barred" ? { state: "never-seen" } : { state: "finished", result: await call };
     },
     writeFile: async ({ path, size }, content) => {
       before.call(path);
@@ -29,7 +38,6 @@ export function folderSandbox(workspace: string): FolderSandbox {
       return { size, created: true };
     },
     close: async () => undefined,
-    attach: () => unused("attach"),
     stop: () => unused("stop"),
     processes: () => unused("processes"),
     signal: () => unused("signal"),
