@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "chai";
 import { pistisConfig } from "#schemas/config/pistis-config.ts";
-import type { SandboxLink } from "#shared/sandbox-link/link.ts";
+import { CallNotRun, type SandboxLink } from "#shared/sandbox-link/link.ts";
 import { openGit } from "../git/mirror.ts";
 import { type FolderSandbox, folderSandbox, lost } from "../testing/folder-link.ts";
 import { type Gate, openGate } from "../testing/gate.ts";
@@ -48,6 +48,20 @@ describe("attempts to copy a repository in", () => {
     expect(git(repo, "status", "--porcelain", "--branch")).to.equal("## main...origin/main");
     expect(readdirSync(workspace)).to.deep.equal(["repo"]);
   }
+
+  it("holds nothing of a bundle that never left for the sandbox", async () => {
+    commit(source, { "a.txt": "one\n" });
+    const { link } = sandbox;
+    const contents: Parameters<typeof link.writeFile>[1][] = [];
+    const writeFile: typeof link.writeFile = async (_request, content) => {
+      contents.push(content);
+      throw new CallNotRun("The sandbox was away");
+    };
+    sandbox = { ...sandbox, link: { ...link, writeFile } };
+    expect(await failed(copy())).to.be.instanceOf(CallNotRun);
+    expect(contents).to.have.length(1);
+    expect(contents[0]).to.have.property("destroyed", true);
+  });
 
   it("waits for a copy that goes on in the sandbox without its publisher, and takes it", async () => {
     const head = commit(source, { "a.txt": "one\n" });

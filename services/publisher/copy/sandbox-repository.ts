@@ -85,7 +85,9 @@ export async function copyIn(link: SandboxLink, copy: CopyIn): Promise<InSandbox
   if (copy.bundle !== undefined) {
     const { path, bytes } = copy.bundle;
     const request = { callId: newId("call"), path: bundleOf(callId), size: bytes, mode: 0o600 };
-    await link.writeFile(request, createReadStream(path, { highWaterMark: 256 * 1024 }));
+    const content = createReadStream(path, { highWaterMark: 256 * 1024 });
+    // What is never sent is never read, and would keep the file's disk space after the file is gone.
+    await link.writeFile(request, content).finally(() => content.destroy());
   }
   return copyOf(await run(link, callId, copyScript(callId, copy), copy.timeoutMs));
 }
