@@ -1,9 +1,9 @@
 // 200 faults and every named step, on a whole install of real processes. `npm run soak` does the same for longer.
 import { expect } from "chai";
 import { type RunResult, run } from "./injector.ts";
-import { INVARIANTS } from "./invariants.ts";
 import { stepNames } from "./step-plan.ts";
 import { summaryOf } from "./summary.ts";
+import { INVARIANTS } from "./violation.ts";
 
 const FAULTS = 200;
 const SEED = 20_260_801;

@@ -14,7 +14,7 @@ import { type Disks, openDisks } from "./disks.ts";
 import { keepEvidence } from "./evidence.ts";
 import type { Done, FaultContext } from "./fault-kinds.ts";
 import { type BrainDown, figuresOf, type RunFigures } from "./figures.ts";
-import { type Violation, violationsIn } from "./invariants.ts";
+import { violationsIn } from "./invariants.ts";
 import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
 import { openQueues } from "./queues.ts";
@@ -23,6 +23,7 @@ import { openShortMemoryModel } from "./short-memory-model.ts";
 import { type KnownDeath, openStage, type Stage } from "./stage.ts";
 import { BRAINS, openStepPlan } from "./step-plan.ts";
 import { openStrays } from "./strays.ts";
+import type { Violation } from "./violation.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
 const SESSIONS = 5;
@@ -53,7 +54,7 @@ export type RunOptions = Readonly<{
 export type RunResult = Readonly<{
   faults: readonly Fault[];
   steps: ReadonlySet<StepName>;
-  violations: readonly (Violation | Readonly<{ of: "chain" | "mirror" | "rest"; session: string; text: string }>)[];
+  violations: readonly Violation[];
   figures: RunFigures;
   /** Services that ended by themselves, at no step. */
   exits: readonly string[];

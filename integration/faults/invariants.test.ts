@@ -1,99 +1,27 @@
 import { expect } from "chai";
-import type { PistisEvent, Writer } from "#schemas/ledger/event.ts";
-import { countLateStarts, violationsIn } from "./invariants.ts";
+import type { PistisEvent } from "#schemas/ledger/event.ts";
+import { countLateStarts } from "./checks/epochs.ts";
+import { violationsIn } from "./invariants.ts";
+import { contentOf, outputOf, readMarks } from "./observed.ts";
 import {
-  contentOf,
-  type Mark,
-  markCommand,
-  type Observed,
-  type ObservedMessage,
-  outputOf,
-  readMarks,
-  type WrittenFile,
-} from "./observed.ts";
-
-const SESSION = "ses_1";
-const TURN = { turnId: "trn_1" };
-const USAGE = { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 };
-const DAMAGE = { reason: "taken_over", text: "Outcome unknown: it may have partly or fully run." };
-
-type Scene = { marks?: Mark[]; files?: WrittenFile[]; accepted?: string[]; withoutDisk?: boolean };
-
-/** Each list of events is one message of the writer that its first event belongs to, stored a second apart. */
-function observed(lists: readonly PistisEvent[][], scene: Scene = {}): Observed {
-  const messages = lists.map(
-    (events, index): ObservedMessage => ({
-      id: `evt_${index}`,
-      session: SESSION,
-      sequence: index + 1,
-      writer: writerOf(events[0]),
-      causationId: index === 0 ? null : `evt_${index - 1}`,
-      storedAtMs: index * 1_000,
-      events,
-    }),
-  );
-  const accepted = (scene.accepted ?? []).map((messageId) => ({ session: SESSION, messageId }));
-  const withoutDisk = new Set(scene.withoutDisk ? [SESSION] : []);
-  return { messages, marks: scene.marks ?? [], files: scene.files ?? [], withoutDisk, accepted };
-}
-
-function writerOf(event: PistisEvent | undefined): Writer {
-  if (event?.type.startsWith("Sandbox") && event.type !== "SandboxNeeded") return "scheduler";
-  return event?.type === "MessagePosted" || event?.type === "SessionEndRequested" ? "gateway" : "brain";
-}
-
-const posted: PistisEvent = { type: "MessagePosted", data: { messageId: "msg_1", text: "go", delivery: "steer" } };
-const begun = (epoch = 1): PistisEvent => ({
-  type: "TurnStarted",
-  data: { ...TURN, epoch, brain: "brain-1", messageIds: ["msg_1"] },
-});
-const takenOver = (epoch: number): PistisEvent => ({
-  type: "TurnTakenOver",
-  data: { ...TURN, epoch, brain: "brain-2" },
-});
-const replied = (...calls: { callId: string; mark: string; tool?: string }[]): PistisEvent => ({
-  type: "ModelReplied",
-  data: {
-    ...{
-      ...TURN,
-      replyId: "rpl_1",
-      model: "script",
-      finishReason: "tool-calls",
-      usage: USAGE,
-      costUsd: 0,
-      requestMs: 0,
-    },
-    content: calls.map(({ callId, mark, tool = "bash" }) => ({
-      ...{ type: "tool-call", callId, modelCallId: callId, tool },
-      input: tool === "write" ? { path: `mark-${mark}`, content: "x" } : { command: markCommand(mark, 0) },
-    })),
-  },
-});
-const started = (callId: string, epoch = 1): PistisEvent => ({
-  type: "ToolStarted",
-  data: { ...TURN, callId, tool: "bash", epoch },
-});
-const done = (callId: string, text: string): PistisEvent => ({
-  type: "ToolDone",
-  data: { ...TURN, callId, outcome: { status: "exited", exitCode: 0 }, text, durationMs: 1 },
-});
-const written = (callId: string): PistisEvent => ({
-  type: "ToolDone",
-  data: { ...TURN, callId, outcome: { status: "ok" }, text: "Created", durationMs: 1 },
-});
-const notRun = (callId: string): PistisEvent => ({
-  type: "ToolNotRun",
-  data: { ...TURN, callId, reason: "never_seen", text: "This call did not run and never will." },
-});
-const unknown = (callId: string): PistisEvent => ({ type: "ToolOutcomeUnknown", data: { ...TURN, callId, ...DAMAGE } });
-const ended: PistisEvent = { type: "TurnEnded", data: { ...TURN, reason: "completed" } };
-const marks = (id: string, fromMs: number): Mark[] => [
-  { session: SESSION, id, kind: "start", atMs: fromMs },
-  { session: SESSION, id, kind: "end", atMs: fromMs + 10 },
-];
-const A = { callId: "cal_a", mark: "1-a" };
-const found = (lists: readonly PistisEvent[][], scene?: Scene) =>
-  [...new Set(violationsIn(observed(lists, scene)).map(({ of }) => of))].sort();
+  A,
+  begun,
+  DAMAGE,
+  done,
+  ended,
+  found,
+  marks,
+  notRun,
+  observed,
+  posted,
+  replied,
+  SESSION,
+  started,
+  TURN,
+  takenOver,
+  unknown,
+  written,
+} from "./testing/made-up-run.ts";
 
 describe("the checks of a run", () => {
   const whole = [[posted], [begun()], [replied(A), started("cal_a")], [done("cal_a", outputOf("1-a"))], [ended]];

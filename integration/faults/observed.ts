@@ -65,3 +65,11 @@ export function readMarks(session: string, text: string): Mark[] {
     return [{ session, id, kind, atMs: Number(seconds.replace(",", ".")) * 1_000 }];
   });
 }
+
+export function startMarks(marks: readonly Mark[]): Map<string, Mark> {
+  return new Map(marks.filter(({ kind }) => kind === "start").map((mark) => [mark.id, mark]));
+}
+
+export function eventsOf(messages: readonly ObservedMessage[]): PistisEvent[] {
+  return messages.flatMap((message) => [...message.events]);
+}
