@@ -10,7 +10,7 @@ import { verifyChain } from "#shared/ledger/verify.ts";
 import { LEASE_TTL_MS_DEFAULT } from "#shared/nats/setup.ts";
 import type { Death, ProcessName } from "../testing/service-processes.ts";
 import { direct, type Fault } from "./director.ts";
-import { type Disks, openDisks } from "./disks.ts";
+import { type Disks, openDisks, sessionOf } from "./disks.ts";
 import { keepEvidence } from "./evidence.ts";
 import type { Done, FaultContext } from "./fault-kinds.ts";
 import { type BrainDown, figuresOf, type RunFigures } from "./figures.ts";
@@ -29,7 +29,8 @@ import { startWorkload, type Workload } from "./workload.ts";
 const SESSIONS = 5;
 const STRIKES_AT_ONCE = 3;
 const REATTACH_MS = 4_000;
-const QUIET_MS_MAX = 90_000;
+/** The deletion of a sandbox whose request was lost is asked for again after 90 s, and that one may be lost as well. */
+const QUIET_MS_MAX = 200_000;
 const GO_ON_MS_MAX = 60_000;
 const MIRROR_MS_MAX = 20_000;
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -126,6 +127,7 @@ async function openScene({ seed, kinds = [], say, told = () => undefined }: RunO
     steps: plan.hits,
     pistisdReached: plan.reached,
     close: async () => {
+      await disks.close();
       await stage.close();
       await model.close();
       await rm(repository, { recursive: true, force: true });
@@ -161,7 +163,7 @@ async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunRe
   await stage.settled();
   say("every process serves");
   const restless = await workload.quieten(QUIET_MS_MAX).then(
-    () => [],
+    () => foldersLeft(scene),
     (error: Error) => [error.message],
   );
   say("at rest; every session goes on once more");
@@ -185,6 +187,13 @@ async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunRe
     say(`what there is to look at is in ${evidence}`);
   }
   return { faults, steps: scene.steps, violations, figures, exits };
+}
+
+/** What is there of sandboxes whose session is over. */
+async function foldersLeft({ disks, workload }: Scene): Promise<string[]> {
+  const over = new Set(workload.mortal);
+  const left = (await disks.sandboxes()).filter((sandboxId) => over.has(sessionOf(sandboxId)));
+  return left.map((sandboxId) => `The folder of ${sandboxId} is there, and its session is over`);
 }
 
 async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[]): Promise<Observed> {

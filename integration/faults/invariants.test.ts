@@ -121,8 +121,11 @@ describe("the checks of a run", () => {
     expect(found(turn(unknown("cal_w")), { files: [file] })).to.deep.equal([]);
   });
 
-  it("ask nothing of a disk that was deleted with its session", () => {
+  it("I5: miss nothing on a disk that was deleted with its session, and believe what was kept of it", () => {
     expect(found(whole, { withoutDisk: true })).to.deep.equal([]);
+    const denied = [...whole.slice(0, 3), [notRun("cal_a")], [ended]];
+    expect(found(denied, { withoutDisk: true })).to.deep.equal([]);
+    expect(found(denied, { withoutDisk: true, marks: marks("1-a", 2_500) })).to.deep.equal(["I5"]);
   });
 
   it("I6: find a reply while a call of the one before is open", () => {

@@ -18,12 +18,20 @@ export type Mark = Readonly<{ session: string; id: string; kind: "start" | "end"
 /** A file that a `write` call named, with what is in it. */
 export type WrittenFile = Readonly<{ session: string; id: string; content: string }>;
 
+/** The turn that a session was asked for when all faults were over. */
+export type LastTurn = Readonly<{
+  session: string;
+  messageId: string;
+  /** Of its command; undefined where the model chooses its commands itself. */
+  markId: string | undefined;
+}>;
+
 export type Observed = Readonly<{
   /** Of all sessions, in the order of the stream. */
   messages: readonly ObservedMessage[];
   marks: readonly Mark[];
   files: readonly WrittenFile[];
-  /** Sessions whose disks were deleted with them: their marks are gone. */
+  /** Sessions whose disks were deleted with them: a mark or a file of theirs may be missing. */
   withoutDisk: ReadonlySet<string>;
   /** Messages that the gateway said it has stored. */
   accepted: readonly Readonly<{ session: string; messageId: string }>[];

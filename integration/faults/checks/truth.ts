@@ -4,8 +4,14 @@ import type { CallEnded, CallHistory } from "../calls.ts";
 import { contentOf, type Observed, outputOf, startMarks } from "../observed.ts";
 import type { Violation } from "../violation.ts";
 
-/** `wasCut`: the sandbox was restarted or gone after the call was started, and every process in it with it. */
-type Traces = Readonly<{ hasBegun: boolean; hasEnded: boolean; wasCut: boolean }>;
+type Traces = Readonly<{
+  hasBegun: boolean;
+  hasEnded: boolean;
+  /** The sandbox was restarted or gone after the call was started, and every process in it with it. */
+  wasCut: boolean;
+  /** Its disk was deleted, so what is missing says nothing. What is there says the same as ever. */
+  isGone: boolean;
+}>;
 
 /** I5: what the model is told is what the disk says. */
 export function untruths(
@@ -22,12 +28,13 @@ export function untruths(
   const untold = calls.flatMap((call): Violation[] => {
     const { session, markId, callId, ends } = call;
     const [end] = ends;
-    if (markId === undefined || end === undefined || withoutDisk.has(session)) return [];
+    if (markId === undefined || end === undefined) return [];
     const isFile = call.tool === "write";
     const hasBegun = isFile ? written.has(markId) : begun.has(markId);
     const hasEnded = isFile ? hasBegun : ended.has(markId);
     const wasCut = cuts.some((cut) => cut.session === session && cut.storedAtMs > (call.started?.storedAtMs ?? 0));
-    return untruthsOf(call, end, { hasBegun, hasEnded, wasCut }).map((text) => ({
+    const isGone = withoutDisk.has(session);
+    return untruthsOf(call, end, { hasBegun, hasEnded, wasCut, isGone }).map((text) => ({
       of: "I5",
       session,
       text: `Call ${callId}: ${text}`,
@@ -51,13 +58,18 @@ function untruthsOf(call: CallHistory, end: CallEnded, traces: Traces): string[]
 function untruthsOfDone(
   { tool, markId }: CallHistory,
   { outcome, text }: EventOf<"ToolDone">["data"],
-  { hasBegun, hasEnded, wasCut }: Traces,
+  { hasBegun, hasEnded, wasCut, isGone }: Traces,
 ): string[] {
-  if (tool === "write") return outcome.status === "ok" && !hasEnded ? ["it is told as done, and nothing is there"] : [];
+  const isMissing = (there: boolean) => !there && !isGone;
+  if (tool === "write") {
+    return outcome.status === "ok" && isMissing(hasEnded) ? ["it is told as done, and nothing is there"] : [];
+  }
   // A shell that was ended in its first moment was running, and had not come to its mark.
-  if (outcome.status === "background") return hasBegun || wasCut ? [] : ["it is told as running, and it never began"];
+  if (outcome.status === "background") {
+    return isMissing(hasBegun) && !wasCut ? ["it is told as running, and it never began"] : [];
+  }
   if (outcome.status !== "exited" || outcome.exitCode !== 0) return [];
-  const marks = hasBegun && hasEnded ? [] : ["it is told as done, and its marks are not there"];
+  const marks = isMissing(hasBegun && hasEnded) ? ["it is told as done, and its marks are not there"] : [];
   const output = text.startsWith(outputOf(markId ?? "")) ? [] : ["its output is not what it wrote, whole and once"];
   return [...marks, ...output];
 }
