@@ -160,6 +160,8 @@ function openBook(say: (line: string) => void, told: (faults: number) => void) {
 async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunResult> {
   const { stage, workload, context, faults, brainsDown, exits } = scene;
   context.plan.end();
+  // What is armed would still die, or stand still, at the first call that everything waits for.
+  for (const service of context.plan.armedNow()) await stage.restart(service, 0);
   await stage.settled();
   say("every process serves");
   const restless = await workload.quieten(QUIET_MS_MAX).then(
@@ -206,6 +208,7 @@ async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[
     files: await disks.files(),
     withoutDisk: new Set(deleted),
     accepted: workload.accepted,
+    lastTurns: workload.lastTurns,
   };
 }
 

@@ -84,6 +84,8 @@ describe("the checks of a run", () => {
     expect(found(whole, { marks: marks("1-a", 2_500).slice(0, 1) })).to.deep.equal(["I5"]);
     const silent = [...whole.slice(0, 3), [done("cal_a", "(no output)")], [ended]];
     expect(found(silent, { marks: marks("1-a", 2_500) })).to.deep.equal(["I5"]);
+    const echo = [...whole.slice(0, 3), [done("cal_a", `${outputOf("1-a")}out-1-a 4\n`)], [ended]];
+    expect(found(echo, { marks: marks("1-a", 2_500) })).to.deep.equal(["I5"]);
     const gap = [...whole.slice(0, 3), [done("cal_a", outputOf("1-a").replace("out-1-a 2\n", ""))], [ended]];
     expect(found(gap, { marks: marks("1-a", 2_500) })).to.deep.equal(["I5"]);
     const denied = [...whole.slice(0, 3), [notRun("cal_a")], [ended]];

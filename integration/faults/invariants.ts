@@ -2,12 +2,13 @@
 // disks. Pure, and none of it shares code with what it checks.
 import { callsOf } from "./calls.ts";
 import { deliveriesIn, lostMessages } from "./checks/deliveries.ts";
-import { endsOf } from "./checks/ends.ts";
+import { endsOf, endsOfTheirOwn, faultsOfBrains } from "./checks/ends.ts";
 import { effectsAfterEnd, epochsIn } from "./checks/epochs.ts";
 import { marksTwice, marksWithoutStart } from "./checks/marks.ts";
 import { repliesIn } from "./checks/replies.ts";
 import { sandboxesIn } from "./checks/sandboxes.ts";
 import { untruths } from "./checks/truth.ts";
+import { notGoneOn } from "./checks/work.ts";
 import type { Observed } from "./observed.ts";
 import type { Violation } from "./violation.ts";
 
@@ -25,9 +26,12 @@ export function violationsIn(observed: Observed): Violation[] {
     ...marksWithoutStart(observed, calls),
     ...marksTwice(observed, calls),
     ...endsOf(calls),
+    ...endsOfTheirOwn(observed.messages, calls),
+    ...faultsOfBrains(observed.messages),
     ...effectsAfterEnd(observed, calls),
     ...untruths(observed, calls),
     ...ordered,
     ...lostMessages(observed),
+    ...notGoneOn(observed, calls),
   ];
 }

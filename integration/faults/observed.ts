@@ -35,6 +35,7 @@ export type Observed = Readonly<{
   withoutDisk: ReadonlySet<string>;
   /** Messages that the gateway said it has stored. */
   accepted: readonly Readonly<{ session: string; messageId: string }>[];
+  lastTurns: readonly LastTurn[];
 }>;
 
 /** What ties a call to what it leaves behind: its command, or its file's content, holds the mark's id. */
@@ -52,6 +53,19 @@ export function markCommand(id: string, seconds: number): string {
   const numbers = Array.from({ length: OUTPUT_LINES }, (_, index) => index + 1).join(" ");
   const output = `for n in ${numbers}; do echo "out-${id} $n"; sleep ${(seconds / OUTPUT_LINES).toFixed(3)}; done`;
   return `${line("start")}; ${output}; ${line("end")}`;
+}
+
+/** Makes a mark command's output longer by so many bytes. */
+export function fillerCommand(bytes: number): string {
+  return `head -c ${bytes} /dev/zero | tr '\\0' x`;
+}
+
+const FILLER = /\bhead -c (\d+) \/dev\/zero/;
+
+/** What the mark command of this input writes, with its filler if it has one. */
+export function outputOfInput(input: unknown): string {
+  const [, bytes = "0"] = FILLER.exec(JSON.stringify(input) ?? "") ?? [];
+  return outputOf(markIdOf(input) ?? "") + "x".repeat(Number(bytes));
 }
 
 /** What the command writes, from the first to the last byte. */

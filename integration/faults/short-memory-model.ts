@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { type ServedReply, startModelServer } from "#services/brain/testing/model-server.ts";
 import type { ConfigFile } from "../testing/running-install.ts";
-import { markCommand } from "./observed.ts";
+import { fillerCommand, markCommand } from "./observed.ts";
 import type { Random } from "./random.ts";
 
 const NAME = "short-memory";
@@ -56,7 +56,7 @@ function reply(random: Random, { messages, tools = [] }: z.output<typeof request
   }
   // A request that is made again gets another command: only a call that the ledger holds is ever run.
   const id = `m${count}-${random.between(0, 2 ** 30).toString(36)}`;
-  const filler = `head -c ${random.between(500, FILLER_BYTES_MAX)} /dev/zero | tr '\\0' x`;
+  const filler = fillerCommand(random.between(500, FILLER_BYTES_MAX));
   const command = `${markCommand(id, random.between(0, 20) / 100)}; ${filler}`;
   return { kind: "reply", calls: [{ id: `call-${count}`, name: "bash", input: { command } }] };
 }

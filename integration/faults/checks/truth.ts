@@ -1,7 +1,7 @@
 // I5: what the model is told is what the disk says.
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
 import type { CallEnded, CallHistory } from "../calls.ts";
-import { contentOf, type Observed, outputOf, startMarks } from "../observed.ts";
+import { contentOf, type Observed, startMarks } from "../observed.ts";
 import type { Violation } from "../violation.ts";
 
 type Traces = Readonly<{
@@ -56,7 +56,7 @@ function untruthsOf(call: CallHistory, end: CallEnded, traces: Traces): string[]
 }
 
 function untruthsOfDone(
-  { tool, markId }: CallHistory,
+  { tool, output }: CallHistory,
   { outcome, text }: EventOf<"ToolDone">["data"],
   { hasBegun, hasEnded, wasCut, isGone }: Traces,
 ): string[] {
@@ -70,8 +70,12 @@ function untruthsOfDone(
   }
   if (outcome.status !== "exited" || outcome.exitCode !== 0) return [];
   const marks = isMissing(hasBegun && hasEnded) ? ["it is told as done, and its marks are not there"] : [];
-  const output = text.startsWith(outputOf(markId ?? "")) ? [] : ["its output is not what it wrote, whole and once"];
-  return [...marks, ...output];
+  return [...marks, ...(isWholeAndOnce(text, output) ? [] : ["its output is not what it wrote, whole and once"])];
+}
+
+/** The brain's own note follows the last byte. */
+function isWholeAndOnce(text: string, output: string): boolean {
+  return text.startsWith(`${output}${output.endsWith("\n") ? "" : "\n"}[Exit code 0.`);
 }
 
 function endsProcesses({ type }: PistisEvent): boolean {

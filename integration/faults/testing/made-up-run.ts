@@ -1,14 +1,27 @@
 // Small made-up runs for the tests of the checks: what a ledger and the disks would hold of them.
-import type { PistisEvent, Writer } from "#schemas/ledger/event.ts";
+import { type EventOf, type PistisEvent, writerOf } from "#schemas/ledger/event.ts";
 import { violationsIn } from "../invariants.ts";
-import { type Mark, markCommand, type Observed, type ObservedMessage, type WrittenFile } from "../observed.ts";
+import {
+  type LastTurn,
+  type Mark,
+  markCommand,
+  type Observed,
+  type ObservedMessage,
+  type WrittenFile,
+} from "../observed.ts";
 
 export const SESSION = "ses_1";
 export const TURN = { turnId: "trn_1" };
 export const USAGE = { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 };
 export const DAMAGE = { reason: "taken_over", text: "Outcome unknown: it may have partly or fully run." };
 
-export type Scene = { marks?: Mark[]; files?: WrittenFile[]; accepted?: string[]; withoutDisk?: boolean };
+export type Scene = {
+  marks?: Mark[];
+  files?: WrittenFile[];
+  accepted?: string[];
+  withoutDisk?: boolean;
+  lastTurns?: LastTurn[];
+};
 
 /** Each list of events is one message of the writer that its first event belongs to, stored a second apart. */
 export function observed(lists: readonly PistisEvent[][], scene: Scene = {}): Observed {
@@ -17,7 +30,7 @@ export function observed(lists: readonly PistisEvent[][], scene: Scene = {}): Ob
       id: `evt_${index}`,
       session: SESSION,
       sequence: index + 1,
-      writer: writerOf(events[0]),
+      writer: events[0] === undefined ? "brain" : writerOf(events[0].type),
       causationId: index === 0 ? null : `evt_${index - 1}`,
       storedAtMs: index * 1_000,
       events,
@@ -25,12 +38,8 @@ export function observed(lists: readonly PistisEvent[][], scene: Scene = {}): Ob
   );
   const accepted = (scene.accepted ?? []).map((messageId) => ({ session: SESSION, messageId }));
   const withoutDisk = new Set(scene.withoutDisk ? [SESSION] : []);
-  return { messages, marks: scene.marks ?? [], files: scene.files ?? [], withoutDisk, accepted };
-}
-
-export function writerOf(event: PistisEvent | undefined): Writer {
-  if (event?.type.startsWith("Sandbox") && event.type !== "SandboxNeeded") return "scheduler";
-  return event?.type === "MessagePosted" || event?.type === "SessionEndRequested" ? "gateway" : "brain";
+  const { marks = [], files = [], lastTurns = [] } = scene;
+  return { messages, marks, files, withoutDisk, accepted, lastTurns };
 }
 
 export const posted: PistisEvent = {
@@ -69,7 +78,11 @@ export const started = (callId: string, epoch = 1): PistisEvent => ({
 });
 export const done = (callId: string, text: string): PistisEvent => ({
   type: "ToolDone",
-  data: { ...TURN, callId, outcome: { status: "exited", exitCode: 0 }, text, durationMs: 1 },
+  data: { ...TURN, callId, outcome: { status: "exited", exitCode: 0 }, text: `${text}[Exit code 0.]`, durationMs: 1 },
+});
+export const doneAs = (callId: string, outcome: EventOf<"ToolDone">["data"]["outcome"]): PistisEvent => ({
+  type: "ToolDone",
+  data: { ...TURN, callId, outcome, text: "", durationMs: 1 },
 });
 export const written = (callId: string): PistisEvent => ({
   type: "ToolDone",
@@ -83,6 +96,8 @@ export const unknown = (callId: string): PistisEvent => ({
   type: "ToolOutcomeUnknown",
   data: { ...TURN, callId, ...DAMAGE },
 });
+export const interrupted: PistisEvent = { type: "InterruptRequested", data: TURN };
+export const endRequested: PistisEvent = { type: "SessionEndRequested", data: {} };
 export const ended: PistisEvent = { type: "TurnEnded", data: { ...TURN, reason: "completed" } };
 export const marks = (id: string, fromMs: number): Mark[] => [
   { session: SESSION, id, kind: "start", atMs: fromMs },
