@@ -33,6 +33,7 @@ describe("the disks of sandboxes", () => {
     await disks.lose("sbx_2");
     await begin("sbx_2", "2-c");
     expect(await ids()).to.deep.equal(["ses_1 1-a", "ses_2 2-b", "ses_2 2-c"]);
+    expect(await disks.lost()).to.deep.equal(["ses_2"]);
     expect(await disks.sandboxes()).to.deep.equal(["sbx_2"]);
   });
 });

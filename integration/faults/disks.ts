@@ -14,6 +14,8 @@ export type Disks = Readonly<{
   pistisdFolder: (sandboxId: string) => string;
   /** Takes the sandbox's folder away, as a machine that burnt down would; what it holds stays readable here. */
   lose: (sandboxId: string) => Promise<void>;
+  /** The session of each disk that was taken away. */
+  lost: () => Promise<string[]>;
   /** Of deleted sandboxes too, but for what was written in their last moments. */
   marks: () => Promise<Mark[]>;
   files: () => Promise<WrittenFile[]>;
@@ -40,6 +42,7 @@ export function openDisks(folder: string, graveyard: string): Disks {
       await mkdir(graveyard, { recursive: true });
       await rename(join(living, sandboxId), join(graveyard, `${sandboxId}.${(await disksIn(graveyard)).length}`));
     },
+    lost: async () => (await disksIn(graveyard)).map(({ session }) => session),
     marks: async () => {
       const files = (await disks()).map(({ session, path }) => ({ session, path: marksFile(path) }));
       const read = (await onceEach([...files, ...(await disksIn(kept))])).map(async ({ session, path }) =>

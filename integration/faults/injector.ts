@@ -207,6 +207,7 @@ async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[
     marks: await disks.marks(),
     files: await disks.files(),
     withoutDisk: new Set(deleted),
+    disksLost: await disks.lost(),
     accepted: workload.accepted,
     lastTurns: workload.lastTurns,
   };

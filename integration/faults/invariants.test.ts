@@ -136,28 +136,6 @@ describe("the checks of a run", () => {
     expect(found(early, { marks: marks("1-a", 2_500) })).to.deep.equal(["I6"]);
   });
 
-  const sandbox = { sandboxId: "sbx_1", generation: 1 };
-  const asked = { ...sandbox, provider: "local", taskId: "tsk_1" };
-  const deletion: PistisEvent = { type: "SandboxDeleteRequested", data: asked };
-
-  it("I7: find a deletion in an open turn, unless the session was ended", () => {
-    expect(found([[posted], [begun()], [deletion], [ended]])).to.deep.equal(["I7"]);
-    expect(
-      found([[posted], [begun()], [{ type: "SessionEndRequested", data: {} }], [deletion], [ended]]),
-    ).to.deep.equal([]);
-    expect(found([[posted], [begun()], [ended], [deletion]])).to.deep.equal([]);
-  });
-
-  it("I8: find a new sandbox whose predecessor nobody missed", () => {
-    const create = (generation: number): PistisEvent => ({
-      type: "SandboxCreateRequested",
-      data: { ...asked, generation, network: { mode: "none" } },
-    });
-    const missing: PistisEvent = { type: "SandboxMissing", data: sandbox };
-    expect(found([[create(1)], [create(2)]])).to.deep.equal(["I8"]);
-    expect(found([[create(1)], [missing, create(2)]])).to.deep.equal([]);
-  });
-
   it("find a message that was lost, was given twice, or was never given", () => {
     expect(found(whole, { marks: marks("1-a", 2_500), accepted: ["msg_2"] })).to.deep.equal(["delivery"]);
     const again: PistisEvent = { type: "MessagesDelivered", data: { ...TURN, messageIds: ["msg_1"] } };

@@ -16,10 +16,11 @@ import type { Violation } from "./violation.ts";
 export function violationsIn(observed: Observed): Violation[] {
   const calls = callsOf(observed.messages);
   const bySession = Map.groupBy(observed.messages, ({ session }) => session);
+  const disksLost = Map.groupBy(observed.disksLost, (session) => session);
   const ordered = [...bySession].flatMap(([session, messages]) => [
     ...epochsIn(session, messages),
     ...repliesIn(session, messages),
-    ...sandboxesIn(session, messages),
+    ...sandboxesIn(session, messages, disksLost.get(session)?.length ?? 0),
     ...deliveriesIn(session, messages),
   ]);
   return [

@@ -33,6 +33,8 @@ export type Observed = Readonly<{
   files: readonly WrittenFile[];
   /** Sessions whose disks were deleted with them: a mark or a file of theirs may be missing. */
   withoutDisk: ReadonlySet<string>;
+  /** The session of each disk that was taken away as by a machine that burnt down. */
+  disksLost: readonly string[];
   /** Messages that the gateway said it has stored. */
   accepted: readonly Readonly<{ session: string; messageId: string }>[];
   lastTurns: readonly LastTurn[];

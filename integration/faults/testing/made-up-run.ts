@@ -20,6 +20,7 @@ export type Scene = {
   files?: WrittenFile[];
   accepted?: string[];
   withoutDisk?: boolean;
+  disksLost?: number;
   lastTurns?: LastTurn[];
 };
 
@@ -39,7 +40,8 @@ export function observed(lists: readonly PistisEvent[][], scene: Scene = {}): Ob
   const accepted = (scene.accepted ?? []).map((messageId) => ({ session: SESSION, messageId }));
   const withoutDisk = new Set(scene.withoutDisk ? [SESSION] : []);
   const { marks = [], files = [], lastTurns = [] } = scene;
-  return { messages, marks, files, withoutDisk, accepted, lastTurns };
+  const disksLost = Array.from({ length: scene.disksLost ?? 0 }, () => SESSION);
+  return { messages, marks, files, withoutDisk, disksLost, accepted, lastTurns };
 }
 
 export const posted: PistisEvent = {
