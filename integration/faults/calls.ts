@@ -74,3 +74,7 @@ function take(
       return;
   }
 }
+
+export function isExitedWell(outcome: EventOf<"ToolDone">["data"]["outcome"]): boolean {
+  return outcome.status === "exited" && outcome.exitCode === 0;
+}

@@ -7,6 +7,7 @@ import { INVARIANTS } from "./violation.ts";
 
 const FAULTS = 200;
 const SEED = 20_260_801;
+const UNKNOWN_SHARE_MAX = 0.25;
 
 const PROMISES = {
   I1: "nothing ran that the ledger had not started",
@@ -44,6 +45,12 @@ describe(`an install under ${FAULTS} faults`, function () {
 
   it("has a ledger whose chain holds and a mirror that is equal to it", () => {
     expect([...violationsOf("chain"), ...violationsOf("mirror")]).to.deep.equal([]);
+  });
+
+  it("started no command that was told as unknown before, and told few as unknown", () => {
+    const { lateStarts, unknown, calls } = result.figures;
+    expect(lateStarts).to.equal(0);
+    expect(unknown / calls).to.be.below(UNKNOWN_SHARE_MAX);
   });
 
   it("had no service that ended by itself once it served", () => expect(result.exits).to.deep.equal([]));

@@ -93,25 +93,6 @@ describe("the checks of a run", () => {
     expect(found(denied)).to.deep.equal([]);
   });
 
-  it("I5: find a background command that never began, unless the sandbox was cut off in its first moment", () => {
-    const background: PistisEvent = {
-      type: "ToolDone",
-      data: {
-        ...TURN,
-        callId: "cal_a",
-        outcome: { status: "background", handle: "cal_a" },
-        text: "Running",
-        durationMs: 1,
-      },
-    };
-    const gone: PistisEvent = { type: "SandboxMissing", data: { sandboxId: "sbx_1", generation: 1 } };
-    const turn = [[posted], [begun()], [replied(A), started("cal_a")], [background], [ended]];
-    expect(found(turn, { marks: marks("1-a", 2_500).slice(0, 1) })).to.deep.equal([]);
-    expect(found(turn)).to.deep.equal(["I5"]);
-    expect(found([[gone], ...turn])).to.deep.equal(["I5"]);
-    expect(found([...turn, [gone]])).to.deep.equal([]);
-  });
-
   it("I5: find a file that is there, or not, against what was told", () => {
     const W = { callId: "cal_w", mark: "2-w", tool: "write" };
     const file = { session: SESSION, id: "2-w", content: contentOf("2-w") };

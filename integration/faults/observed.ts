@@ -94,6 +94,10 @@ export function startMarks(marks: readonly Mark[]): Map<string, Mark> {
   return new Map(marks.filter(({ kind }) => kind === "start").map((mark) => [mark.id, mark]));
 }
 
+export function endMarks(marks: readonly Mark[]): Map<string, Mark> {
+  return new Map(marks.filter(({ kind }) => kind === "end").map((mark) => [mark.id, mark]));
+}
+
 export function eventsOf(messages: readonly ObservedMessage[]): PistisEvent[] {
   return messages.flatMap((message) => [...message.events]);
 }

@@ -1,6 +1,6 @@
 // How calls ended.
 import type { PistisEvent } from "#schemas/ledger/event.ts";
-import type { CallEnded, CallHistory } from "../calls.ts";
+import { type CallEnded, type CallHistory, isExitedWell } from "../calls.ts";
 import type { ObservedMessage } from "../observed.ts";
 import type { Violation } from "../violation.ts";
 
@@ -22,7 +22,7 @@ export function endsOfTheirOwn(messages: readonly ObservedMessage[], calls: read
     const [end] = ends;
     if (tool !== "bash" || markId === undefined || end?.type !== "ToolDone") return [];
     const { outcome } = end.data;
-    if (outcome.status === "background" || (outcome.status === "exited" && outcome.exitCode === 0)) return [];
+    if (outcome.status === "background" || isExitedWell(outcome)) return [];
     if (outcome.status === "stopped" && wasToStop(messages, session, end)) return [];
     return [{ of: "I5", session, text: `Call ${callId} ended by nobody's doing as ${JSON.stringify(outcome)}` }];
   });

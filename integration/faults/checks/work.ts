@@ -1,13 +1,14 @@
 // Whether there was anything to judge, and whether it goes on after all of it.
-import type { CallHistory } from "../calls.ts";
-import { type LastTurn, type Observed, type ObservedMessage, startMarks } from "../observed.ts";
+import { type CallHistory, isExitedWell } from "../calls.ts";
+import { endMarks, type LastTurn, type Observed, type ObservedMessage, startMarks } from "../observed.ts";
 import type { Violation } from "../violation.ts";
 
 /** When all faults are over, what a session is told to do really happens. */
 export function notGoneOn({ messages, marks, lastTurns }: Observed, calls: readonly CallHistory[]): Violation[] {
   const begun = startMarks(marks);
-  const ended = new Set(marks.flatMap(({ kind, id }) => (kind === "end" ? [id] : [])));
-  const hasRun = ({ markId = "", ends }: CallHistory) => isExitedWell(ends) && begun.has(markId) && ended.has(markId);
+  const ended = endMarks(marks);
+  const hasRun = ({ markId = "", ends: [end] }: CallHistory) =>
+    end?.type === "ToolDone" && isExitedWell(end.data.outcome) && begun.has(markId) && ended.has(markId);
   return lastTurns.flatMap((turn): Violation[] => {
     const own = callsOfTurn(messages, calls, turn);
     if (own.some(hasRun)) return [];
@@ -15,11 +16,6 @@ export function notGoneOn({ messages, marks, lastTurns }: Observed, calls: reado
     const text = `Its last command did not run to its end: ${ends.join(", ") || "it has no end"}`;
     return [{ of: "rest", session: turn.session, text }];
   });
-}
-
-function isExitedWell([end]: CallHistory["ends"]): boolean {
-  if (end?.type !== "ToolDone") return false;
-  return end.data.outcome.status === "exited" && end.data.outcome.exitCode === 0;
 }
 
 /** The commands of the turn that was given the message. */
