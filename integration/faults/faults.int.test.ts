@@ -53,7 +53,7 @@ describe(`an install under ${FAULTS} faults`, function () {
     expect(unknown / calls).to.be.below(UNKNOWN_SHARE_MAX);
   });
 
-  it("had no service that ended by itself once it served", () => expect(result.exits).to.deep.equal([]));
+  it("had no service that ended by itself", () => expect(result.exits).to.deep.equal([]));
 
   it("comes to rest and goes on with a completed turn in every session", () => {
     expect(violationsOf("rest")).to.deep.equal([]);

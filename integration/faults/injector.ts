@@ -9,6 +9,7 @@ import type { StepName } from "#shared/faults/steps.ts";
 import { verifyChain } from "#shared/ledger/verify.ts";
 import { LEASE_TTL_MS_DEFAULT } from "#shared/nats/setup.ts";
 import type { Death, ProcessName } from "../testing/service-processes.ts";
+import { missingWork } from "./checks/work.ts";
 import { direct, type Fault } from "./director.ts";
 import { type Disks, openDisks, sessionOf } from "./disks.ts";
 import { keepEvidence } from "./evidence.ts";
@@ -57,7 +58,7 @@ export type RunResult = Readonly<{
   steps: ReadonlySet<StepName>;
   violations: readonly Violation[];
   figures: RunFigures;
-  /** Services that ended by themselves, at no step. */
+  /** Services that ended by themselves, at no step, be it before they served. */
   exits: readonly string[];
 }>;
 
@@ -69,6 +70,9 @@ export async function run(options: RunOptions): Promise<RunResult> {
     await direct({ ...scene.context, ...options, ...scene, stepsLeft, faultsMax: options.faults, strikesAtOnce });
     options.say(`${scene.faults.length} faults; now it becomes quiet`);
     return await judge(scene, options);
+  } catch (error) {
+    await keep(scene, options, [String(error)]).catch((failure: unknown) => options.say(`Nothing is kept: ${failure}`));
+    throw error;
   } finally {
     await scene.close();
   }
@@ -95,8 +99,9 @@ async function openScene({ seed, kinds = [], say, told = () => undefined }: RunO
   const book = openBook(say, told);
   const repository = await mkdtemp(join(tmpdir(), "pistis-faults-repository-"));
   commit(newRepository(repository), { "README.md": "A repository\n" });
-  const onDeath = (death: Death, { reached, atMs, served }: KnownDeath) => {
-    if (reached === undefined) return served ? book.exit(death) : undefined;
+  const onDeath = (death: Death, { reached, atMs }: KnownDeath) => {
+    // Before it served as well: a service waits for a server that is away longer than any fault lasts.
+    if (reached === undefined) return book.exit(death);
     if (death.name.startsWith("brain")) book.brainDown(death.name, atMs);
     book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
     plan.reached(reached);
@@ -157,8 +162,9 @@ function openBook(say: (line: string) => void, told: (faults: number) => void) {
   };
 }
 
-async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunResult> {
+async function judge(scene: Scene, options: RunOptions): Promise<RunResult> {
   const { stage, workload, context, faults, brainsDown, exits } = scene;
+  const { say } = options;
   context.plan.end();
   // What is armed would still die, or stand still, at the first call that everything waits for.
   for (const service of context.plan.armedNow()) await stage.restart(service, 0);
@@ -177,18 +183,25 @@ async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunRe
   const observed = await observe(scene, ledger);
   const violations = [
     ...violationsIn(observed),
+    ...missingWork(observed, { ...workload, faults: faults.length }),
     ...stuck.map((text) => ({ of: "rest" as const, session: "", text })),
     ...(broken === undefined ? [] : [{ of: "chain" as const, session: broken.session, text: broken.reason }]),
     ...(await mirrorAtRest(scene, ledger)).map((text) => ({ of: "mirror" as const, session: "", text })),
   ];
   const figures = figuresOf(observed, brainsDown, stage.outages);
-  const found = [...violations, ...exits];
-  if (evidence !== undefined && found.length > 0) {
-    const processes = [...stage.services, "nats-server", "postgres"] as const;
-    await keepEvidence(evidence, { install: stage.install, processes, ledger, faults, found });
-    say(`what there is to look at is in ${evidence}`);
-  }
+  await keep(scene, options, [...violations, ...exits]);
   return { faults, steps: scene.steps, violations, figures, exits };
+}
+
+/** What there is to look at; of the ledger and the marks as much as can be read, when something failed on the way. */
+async function keep(scene: Scene, { evidence, say }: RunOptions, found: readonly unknown[]): Promise<void> {
+  if (evidence === undefined || found.length === 0) return;
+  const { stage, disks, faults } = scene;
+  const ledger = await readLedger(stage.install).catch((error: unknown) => void say(`No ledger is kept: ${error}`));
+  const processes = [...stage.services, "nats-server", "postgres"] as const;
+  const marks = await disks.marks();
+  await keepEvidence(evidence, { install: stage.install, processes, ledger: ledger ?? [], marks, faults, found });
+  say(`what there is to look at is in ${evidence}`);
 }
 
 /** What is there of sandboxes whose session is over. */

@@ -20,7 +20,8 @@ const LOOK_EVERY_MS = 150;
 const WITH_REPOSITORY = 2;
 
 export type Workload = Readonly<{
-  /** Sessions that live through the whole run. */
+  /** Sessions that live through the whole run, and how many there should be. */
+  lastingWanted: number;
   lasting: readonly string[];
   /** Sessions that are ended, one after the other. */
   mortal: readonly string[];
@@ -77,6 +78,7 @@ export function startWorkload(options: WorkloadOptions): Workload {
   ];
   const over = Promise.all(loops);
   return {
+    lastingWanted: options.sessions + 1,
     lasting: working.lasting,
     mortal: working.mortal,
     lastTurns: working.lastTurns,

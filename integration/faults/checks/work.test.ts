@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import type { PistisEvent } from "#schemas/ledger/event.ts";
 import { outputOf } from "../observed.ts";
 import {
   A,
@@ -8,12 +9,16 @@ import {
   found,
   marks,
   notRun,
+  observed,
   posted,
   replied,
+  type Scene,
   SESSION,
   started,
+  TURN,
   unknown,
 } from "../testing/made-up-run.ts";
+import { missingWork, type Work } from "./work.ts";
 
 describe("the check of what goes on after all faults", () => {
   const whole = [[posted], [begun()], [replied(A), started("cal_a")], [done("cal_a", outputOf("1-a"))], [ended]];
@@ -35,5 +40,37 @@ describe("the check of what goes on after all faults", () => {
       expect(found([...whole.slice(0, 3), [end], [ended]], { lastTurns }), end.type).to.deep.equal(["rest"]);
     }
     expect(found([[posted], [begun()], [ended]], { lastTurns: over(undefined).lastTurns })).to.deep.equal(["rest"]);
+  });
+});
+
+describe("the check that there was something to judge", () => {
+  const copied: PistisEvent = {
+    type: "RepositoryCopied",
+    data: {
+      sandboxId: "sbx_1",
+      generation: 1,
+      commit: null,
+      branch: null,
+      bundleBytes: 1,
+      shallow: false,
+      durationMs: 1,
+    },
+  };
+  const compacted: PistisEvent = {
+    type: "HistoryCompacted",
+    data: { ...TURN, compaction: { kind: "cut", charactersMax: 1 }, tokensBefore: 2, tokensAfter: 1 },
+  };
+  const work = { lastingWanted: 1, lasting: [SESSION], mortal: ["ses_2"], faults: 200 };
+  const missing = (lists: PistisEvent[][], scene: Scene, more: Partial<Work> = {}) =>
+    missingWork(observed(lists, scene), { ...work, ...more }).length;
+  const scene = { marks: marks("1-a", 0) };
+
+  it("finds a run without sessions, marks, copies or compactions", () => {
+    expect(missing([[copied], [compacted]], scene)).to.equal(0);
+    expect(missing([[copied]], scene)).to.equal(1);
+    expect(missing([[copied]], scene, { faults: 199 })).to.equal(0);
+    expect(missing([[compacted]], scene)).to.equal(1);
+    expect(missing([[copied], [compacted]], {})).to.equal(1);
+    expect(missing([[copied], [compacted]], scene, { lasting: [], mortal: [] })).to.equal(2);
   });
 });
