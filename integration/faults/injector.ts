@@ -16,8 +16,9 @@ import { keepEvidence } from "./evidence.ts";
 import type { Done, FaultContext } from "./fault-kinds.ts";
 import { type BrainDown, figuresOf, type RunFigures } from "./figures.ts";
 import { violationsIn } from "./invariants.ts";
-import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
+import { mirrorDifferences, type ReadMessage, readLedger, readModelDifferences } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
+import { readParked, wronglyParked } from "./parked.ts";
 import { openQueues } from "./queues.ts";
 import { openRandom } from "./random.ts";
 import { openShortMemoryModel } from "./short-memory-model.ts";
@@ -187,6 +188,7 @@ async function judge(scene: Scene, options: RunOptions): Promise<RunResult> {
     ...stuck.map((text) => ({ of: "rest" as const, session: "", text })),
     ...(broken === undefined ? [] : [{ of: "chain" as const, session: broken.session, text: broken.reason }]),
     ...(await mirrorAtRest(scene, ledger)).map((text) => ({ of: "mirror" as const, session: "", text })),
+    ...wronglyParked(await readParked(stage.install)),
   ];
   const figures = figuresOf(observed, brainsDown, stage.outages);
   await keep(scene, options, [...violations, ...exits]);
@@ -230,7 +232,8 @@ async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[
 async function mirrorAtRest({ stage }: Scene, ledger: readonly ReadMessage[]): Promise<string[]> {
   const giveUpAt = performance.now() + MIRROR_MS_MAX;
   for (;;) {
-    const differences = await mirrorDifferences(stage.install, ledger);
+    const mirror = await mirrorDifferences(stage.install, ledger);
+    const differences = [...mirror, ...(await readModelDifferences(stage.install))];
     if (differences.length === 0 || performance.now() > giveUpAt) return differences;
   }
 }
