@@ -88,6 +88,8 @@ type Scene = Readonly<{
   steps: ReadonlySet<StepName>;
   brainsDown: readonly BrainDown[];
   exits: readonly string[];
+  /** What was wrong with the requests that a model got. */
+  requestFaults: readonly string[];
   note: (done: Done) => void;
   pistisdReached: (name: StepName) => void;
   close: () => Promise<void>;
@@ -131,6 +133,7 @@ async function openScene({ seed, kinds = [], say, told = () => undefined }: RunO
   return {
     ...{ stage, workload, disks, context, ...book },
     steps: plan.hits,
+    requestFaults: model.faults,
     pistisdReached: plan.reached,
     close: async () => {
       await disks.close();
@@ -188,6 +191,7 @@ async function judge(scene: Scene, options: RunOptions): Promise<RunResult> {
     ...stuck.map((text) => ({ of: "rest" as const, session: "", text })),
     ...(broken === undefined ? [] : [{ of: "chain" as const, session: broken.session, text: broken.reason }]),
     ...(await mirrorAtRest(scene, ledger)).map((text) => ({ of: "mirror" as const, session: "", text })),
+    ...scene.requestFaults.map((text) => ({ of: "I6" as const, session: "", text })),
     ...wronglyParked(await readParked(stage.install)),
   ];
   const figures = figuresOf(observed, brainsDown, stage.outages);

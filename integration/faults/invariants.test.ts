@@ -43,6 +43,15 @@ describe("the checks of a run", () => {
     expect(found(whole, { marks: marks("1-a", 1_900) })).to.deep.equal(["I1"]);
   });
 
+  it("I1: find a file of a call that was never started", () => {
+    const files = [{ session: SESSION, id: "2-w", content: contentOf("2-w") }];
+    const asked = [replied({ callId: "cal_w", mark: "2-w", tool: "write" })];
+    expect(found([[posted], [begun()], [ended]], { files })).to.deep.equal(["I1"]);
+    const unknownEnd = [[posted], [begun()], asked, [unknown("cal_w")], [ended]];
+    expect(found(unknownEnd, { files })).to.deep.equal(["I1"]);
+    expect(found(unknownEnd.with(2, [...asked, started("cal_w")]), { files })).to.deep.equal([]);
+  });
+
   it("I2: find a command that ran twice, under one id or under two", () => {
     expect(found(whole, { marks: [...marks("1-a", 2_500), ...marks("1-a", 2_600)] })).to.deep.equal(["I2"]);
     const again = [replied({ callId: "cal_b", mark: "1-a" }), started("cal_b")];

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { type ServedReply, startModelServer } from "#services/brain/testing/model-server.ts";
 import type { ConfigFile } from "../testing/running-install.ts";
+import { faultsOfRequest } from "./model-requests.ts";
 import { fillerCommand, markCommand } from "./observed.ts";
 import type { Random } from "./random.ts";
 
@@ -24,18 +25,25 @@ const request = z.object({
 
 export type ShortMemoryModel = Readonly<{
   name: string;
+  /** What was wrong with the requests that came. */
+  faults: readonly string[];
   /** `models` of pistis.json. */
   config: NonNullable<ConfigFile["models"]>;
   close: () => Promise<void>;
 }>;
 
 export async function openShortMemoryModel(random: Random): Promise<ShortMemoryModel> {
-  const server = await startModelServer(({ body }, count) => ({
-    ...reply(random, request.parse(JSON.parse(body)), count),
-    usage: { input: Math.ceil(body.length / BYTES_PER_TOKEN), output: 1 },
-  }));
+  const faults: string[] = [];
+  const server = await startModelServer(({ body }, count) => {
+    faults.push(...faultsOfRequest(body));
+    return {
+      ...reply(random, request.parse(JSON.parse(body)), count),
+      usage: { input: Math.ceil(body.length / BYTES_PER_TOKEN), output: 1 },
+    };
+  });
   return {
     name: NAME,
+    faults,
     config: {
       [NAME]: {
         ...{ api: "openai-compatible", model: NAME, baseUrl: server.url },

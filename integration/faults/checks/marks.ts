@@ -4,12 +4,15 @@ import type { Observed } from "../observed.ts";
 import type { Violation } from "../violation.ts";
 
 /** I1: whatever ran was in the ledger before. */
-export function marksWithoutStart({ marks }: Observed, calls: readonly CallHistory[]): Violation[] {
+export function marksWithoutStart({ marks, files }: Observed, calls: readonly CallHistory[]): Violation[] {
   // A step that was started again is found by I2; its mark belongs to the first start.
   const started = new Map(
     calls.toReversed().flatMap((call) => (call.started && call.markId ? [[call.markId, call.started]] : [])),
   );
-  return marks
+  const unasked = files
+    .filter(({ id }) => !started.has(id))
+    .map(({ session, id }): Violation => ({ of: "I1", session, text: `File ${id} has no ToolStarted` }));
+  const early = marks
     .filter(({ kind }) => kind === "start")
     .flatMap(({ session, id, atMs }): Violation[] => {
       const start = started.get(id);
@@ -18,6 +21,7 @@ export function marksWithoutStart({ marks }: Observed, calls: readonly CallHisto
       const lateMs = (start.storedAtMs - atMs).toFixed(3);
       return [{ of: "I1", session, text: `Mark ${id} is ${lateMs} ms older than its ToolStarted` }];
     });
+  return [...unasked, ...early];
 }
 
 /** I2: no call left its mark twice, and nothing was asked for in two calls. */
