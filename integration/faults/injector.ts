@@ -136,8 +136,7 @@ async function openScene({ seed, kinds = [], say, told = () => undefined }: RunO
     requestFaults: model.faults,
     pistisdReached: plan.reached,
     close: async () => {
-      await disks.close();
-      await stage.close();
+      await disks.close().finally(stage.close);
       await model.close();
       await rm(repository, { recursive: true, force: true });
     },
@@ -175,11 +174,12 @@ async function judge(scene: Scene, options: RunOptions): Promise<RunResult> {
   await stage.settled();
   say("every process serves");
   const restless = await workload.quieten(QUIET_MS_MAX).then(
-    () => foldersLeft(scene),
+    () => [],
     (error: Error) => [error.message],
   );
   say("at rest; every session goes on once more");
-  const stuck = restless.length > 0 ? restless : await workload.goOn(GO_ON_MS_MAX);
+  const stuck =
+    restless.length > 0 ? restless : [...(await workload.goOn(GO_ON_MS_MAX)), ...(await foldersLeft(scene))];
   say("quiet; reading ledger, mirror and disks");
   const ledger = await readLedger(stage.install);
   const messages = ledger.map(({ message }) => message);
