@@ -1,6 +1,6 @@
 // Each call of a run with all that the ledger says about it.
 import type { EventOf } from "#schemas/ledger/event.ts";
-import { markIdOf, type ObservedMessage } from "./observed.ts";
+import { markIdOf, type ObservedMessage, outputOfInput } from "./observed.ts";
 
 export type CallEnded = EventOf<"ToolDone" | "ToolOutcomeUnknown" | "ToolNotRun" | "ToolRefused"> &
   Readonly<{ storedAtMs: number }>;
@@ -9,8 +9,12 @@ export type CallHistory = Readonly<{
   callId: string;
   session: string;
   tool: string;
+  /** Of the reply that asked for it. */
+  turnId: string;
   /** Of the mark that the call leaves behind; none for calls that change nothing. */
   markId: string | undefined;
+  /** What a command with that mark writes, whole. */
+  output: string;
   started: Readonly<{ storedAtMs: number }> | undefined;
   starts: number;
   ends: readonly CallEnded[];
@@ -20,7 +24,9 @@ type Growing = {
   callId: string;
   session: string;
   tool: string;
+  turnId: string;
   markId: string | undefined;
+  output: string;
   started: { storedAtMs: number } | undefined;
   starts: number;
   ends: CallEnded[];
@@ -31,7 +37,8 @@ export function callsOf(messages: readonly ObservedMessage[]): CallHistory[] {
   const call = (session: string, callId: string): Growing => {
     const known = calls.get(callId);
     if (known !== undefined) return known;
-    const fresh: Growing = { callId, session, tool: "", markId: undefined, started: undefined, starts: 0, ends: [] };
+    const unasked = { tool: "", turnId: "", markId: undefined, output: "" };
+    const fresh: Growing = { callId, session, ...unasked, started: undefined, starts: 0, ends: [] };
     calls.set(callId, fresh);
     return fresh;
   };
@@ -48,7 +55,9 @@ function take(
     case "ModelReplied":
       for (const part of event.data.content) {
         if (part.type !== "tool-call") continue;
-        Object.assign(call(session, part.callId), { tool: part.tool, markId: markIdOf(part.input) });
+        const { callId, tool, input } = part;
+        const asked = { tool, turnId: event.data.turnId, markId: markIdOf(input), output: outputOfInput(input) };
+        Object.assign(call(session, callId), asked);
       }
       return;
     case "ToolStarted": {
@@ -64,4 +73,8 @@ function take(
       call(session, event.data.callId).ends.push({ ...event, storedAtMs });
       return;
   }
+}
+
+export function isExitedWell(outcome: EventOf<"ToolDone">["data"]["outcome"]): boolean {
+  return outcome.status === "exited" && outcome.exitCode === 0;
 }

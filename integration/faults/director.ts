@@ -40,6 +40,7 @@ const PROVOKE_EVERY_MS = 700;
 const STEP_MS_MAX = 20_000;
 const LOOK_EVERY_MS = 50;
 const GAP_MS_MAX = 250;
+const DELETION_MS_MAX = 200;
 
 const SERVICES: readonly ServiceName[] = [
   ...ARMED_BRAINS,
@@ -150,14 +151,16 @@ async function atPistisdStep(directing: Directing, step: StepName): Promise<bool
   const { disks, note } = directing;
   const startedAt = performance.now();
   let provokedAt = startedAt;
-  const armed = new Set<string>();
+  const armed = new Map<string, Folder>();
   try {
     while (performance.now() - startedAt < STEP_MS_MAX) {
       for (const sandboxId of await disks.sandboxes()) await arm(disks.pistisdFolder(sandboxId), step, armed);
       await delay(LOOK_EVERY_MS);
-      for (const path of armed) {
-        if (!(await hasFired(path))) continue;
+      for (const [path, folder] of armed) {
+        const became = await whatBecameOf(path, folder);
+        if (became === "waits") continue;
         armed.delete(path);
+        if (became === "gone") continue;
         note({ kind: "pistisd at a step", target: step });
         directing.pistisdReached(step);
         return true;
@@ -168,16 +171,20 @@ async function atPistisdStep(directing: Directing, step: StepName): Promise<bool
     }
     return false;
   } finally {
-    for (const path of armed) await rm(path, { force: true });
+    for (const path of armed.keys()) await rm(path, { force: true });
   }
 }
 
-async function arm(folder: string, step: StepName, armed: Set<string>): Promise<void> {
+/** Tells a folder from another one that took its place. */
+type Folder = Readonly<{ inode: bigint; bornAtNs: bigint }>;
+
+async function arm(folder: string, step: StepName, armed: Map<string, Folder>): Promise<void> {
   const path = join(folder, "fault-step");
   if (armed.has(path)) return;
   try {
+    const now = await folderAt(folder);
     await writeFile(path, step, { flag: "wx", mode: 0o644 });
-    armed.add(path);
+    if (now !== undefined) armed.set(path, now);
   } catch (error) {
     // The sandbox was deleted just now, or is not whole yet.
     if (!(error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "EEXIST")))
@@ -185,10 +192,21 @@ async function arm(folder: string, step: StepName, armed: Set<string>): Promise<
   }
 }
 
-/** The daemon removes the file when it dies there. With the whole folder gone, the sandbox was deleted. */
-async function hasFired(path: string): Promise<boolean> {
-  const [folder, file] = await Promise.all([isThere(join(path, "..")), isThere(path)]);
-  return folder && !file;
+/** The daemon removes the file when it dies there. With the folder gone or another one, the sandbox was deleted or lost. */
+export async function whatBecameOf(path: string, { inode, bornAtNs }: Folder): Promise<"fired" | "gone" | "waits"> {
+  const hasFile = await isThere(path);
+  // A deletion that has come to the file comes to its folder soon.
+  if (!hasFile) await delay(DELETION_MS_MAX);
+  const now = await folderAt(join(path, ".."));
+  if (now?.inode !== inode || now.bornAtNs !== bornAtNs) return "gone";
+  return hasFile ? "waits" : "fired";
+}
+
+export async function folderAt(path: string): Promise<Folder | undefined> {
+  return stat(path, { bigint: true }).then(
+    ({ ino, birthtimeNs }) => ({ inode: ino, bornAtNs: birthtimeNs }),
+    () => undefined,
+  );
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -1,6 +1,7 @@
 // The faults that happen at random moments, each with how often it is picked. A fault resolves when what it did is
 // mended and the process serves again.
 import { setTimeout as delay } from "node:timers/promises";
+import { REACHED } from "#shared/faults/arm.ts";
 import type { ProcessName } from "../testing/service-processes.ts";
 import type { Disks } from "./disks.ts";
 import { type Guest, guestsOf, signal } from "./guests.ts";
@@ -132,14 +133,12 @@ function stopBrainAtStep(context: FaultContext): Promise<Done> {
     context.brainDown(FREE_BRAIN);
     await stage.restart(FREE_BRAIN, 0);
     const giveUpAt = performance.now() + REACH_MS_MAX;
-    const before = stage.install.lines(FREE_BRAIN).length;
-    while (
-      !stage.install
-        .lines(FREE_BRAIN)
-        .slice(before)
-        .some((line) => line.endsWith(step))
-    ) {
-      if (performance.now() > giveUpAt) return { kind: "kill brain", target: FREE_BRAIN };
+    while (!stage.install.lastLines(FREE_BRAIN).includes(`${REACHED} ${step}`)) {
+      if (performance.now() > giveUpAt) {
+        // It would stop itself later, when nobody wakes it up.
+        await stage.restart(FREE_BRAIN, 0);
+        return { kind: "kill brain", target: FREE_BRAIN };
+      }
       await delay(LOOK_EVERY_MS);
     }
     context.brainDown(FREE_BRAIN);

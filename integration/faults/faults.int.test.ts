@@ -1,12 +1,13 @@
 // 200 faults and every named step, on a whole install of real processes. `npm run soak` does the same for longer.
 import { expect } from "chai";
 import { type RunResult, run } from "./injector.ts";
-import { INVARIANTS } from "./invariants.ts";
 import { stepNames } from "./step-plan.ts";
 import { summaryOf } from "./summary.ts";
+import { INVARIANTS } from "./violation.ts";
 
 const FAULTS = 200;
 const SEED = 20_260_801;
+const UNKNOWN_SHARE_MAX = 0.25;
 
 const PROMISES = {
   I1: "nothing ran that the ledger had not started",
@@ -46,7 +47,13 @@ describe(`an install under ${FAULTS} faults`, function () {
     expect([...violationsOf("chain"), ...violationsOf("mirror")]).to.deep.equal([]);
   });
 
-  it("had no service that ended by itself once it served", () => expect(result.exits).to.deep.equal([]));
+  it("started no command that was told as unknown before, and told few as unknown", () => {
+    const { lateStarts, unknown, calls } = result.figures;
+    expect(lateStarts).to.equal(0);
+    expect(unknown / calls).to.be.below(UNKNOWN_SHARE_MAX);
+  });
+
+  it("had no service that ended by itself", () => expect(result.exits).to.deep.equal([]));
 
   it("comes to rest and goes on with a completed turn in every session", () => {
     expect(violationsOf("rest")).to.deep.equal([]);

@@ -1,7 +1,7 @@
 // The figures of a run.
 import type { EventOf } from "#schemas/ledger/event.ts";
 import { callsOf } from "./calls.ts";
-import { countLateStarts } from "./invariants.ts";
+import { countLateStarts } from "./checks/epochs.ts";
 import type { Observed, ObservedMessage } from "./observed.ts";
 import type { Outage } from "./stage.ts";
 

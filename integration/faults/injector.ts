@@ -9,26 +9,30 @@ import type { StepName } from "#shared/faults/steps.ts";
 import { verifyChain } from "#shared/ledger/verify.ts";
 import { LEASE_TTL_MS_DEFAULT } from "#shared/nats/setup.ts";
 import type { Death, ProcessName } from "../testing/service-processes.ts";
+import { missingWork } from "./checks/work.ts";
 import { direct, type Fault } from "./director.ts";
-import { type Disks, openDisks } from "./disks.ts";
+import { type Disks, openDisks, sessionOf } from "./disks.ts";
 import { keepEvidence } from "./evidence.ts";
 import type { Done, FaultContext } from "./fault-kinds.ts";
 import { type BrainDown, figuresOf, type RunFigures } from "./figures.ts";
-import { type Violation, violationsIn } from "./invariants.ts";
-import { mirrorDifferences, type ReadMessage, readLedger } from "./ledger-reader.ts";
+import { violationsIn } from "./invariants.ts";
+import { mirrorDifferences, type ReadMessage, readLedger, readModelDifferences } from "./ledger-reader.ts";
 import type { Observed } from "./observed.ts";
+import { readParked, wronglyParked } from "./parked.ts";
 import { openQueues } from "./queues.ts";
 import { openRandom } from "./random.ts";
 import { openShortMemoryModel } from "./short-memory-model.ts";
 import { type KnownDeath, openStage, type Stage } from "./stage.ts";
 import { BRAINS, openStepPlan } from "./step-plan.ts";
 import { openStrays } from "./strays.ts";
+import type { Violation } from "./violation.ts";
 import { startWorkload, type Workload } from "./workload.ts";
 
 const SESSIONS = 5;
 const STRIKES_AT_ONCE = 3;
 const REATTACH_MS = 4_000;
-const QUIET_MS_MAX = 90_000;
+/** The deletion of a sandbox whose request was lost is asked for again after 90 s, and that one may be lost as well. */
+const QUIET_MS_MAX = 200_000;
 const GO_ON_MS_MAX = 60_000;
 const MIRROR_MS_MAX = 20_000;
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -53,9 +57,9 @@ export type RunOptions = Readonly<{
 export type RunResult = Readonly<{
   faults: readonly Fault[];
   steps: ReadonlySet<StepName>;
-  violations: readonly (Violation | Readonly<{ of: "chain" | "mirror" | "rest"; session: string; text: string }>)[];
+  violations: readonly Violation[];
   figures: RunFigures;
-  /** Services that ended by themselves, at no step. */
+  /** Services that ended by themselves, at no step, be it before they served. */
   exits: readonly string[];
 }>;
 
@@ -67,6 +71,9 @@ export async function run(options: RunOptions): Promise<RunResult> {
     await direct({ ...scene.context, ...options, ...scene, stepsLeft, faultsMax: options.faults, strikesAtOnce });
     options.say(`${scene.faults.length} faults; now it becomes quiet`);
     return await judge(scene, options);
+  } catch (error) {
+    await keep(scene, options, [String(error)]).catch((failure: unknown) => options.say(`Nothing is kept: ${failure}`));
+    throw error;
   } finally {
     await scene.close();
   }
@@ -81,6 +88,8 @@ type Scene = Readonly<{
   steps: ReadonlySet<StepName>;
   brainsDown: readonly BrainDown[];
   exits: readonly string[];
+  /** What was wrong with the requests that a model got. */
+  requestFaults: readonly string[];
   note: (done: Done) => void;
   pistisdReached: (name: StepName) => void;
   close: () => Promise<void>;
@@ -93,8 +102,9 @@ async function openScene({ seed, kinds = [], say, told = () => undefined }: RunO
   const book = openBook(say, told);
   const repository = await mkdtemp(join(tmpdir(), "pistis-faults-repository-"));
   commit(newRepository(repository), { "README.md": "A repository\n" });
-  const onDeath = (death: Death, { reached, atMs, served }: KnownDeath) => {
-    if (reached === undefined) return served ? book.exit(death) : undefined;
+  const onDeath = (death: Death, { reached, atMs }: KnownDeath) => {
+    // Before it served as well: a service waits for a server that is away longer than any fault lasts.
+    if (reached === undefined) return book.exit(death);
     if (death.name.startsWith("brain")) book.brainDown(death.name, atMs);
     book.note({ kind: `${death.name.replace(/-\d+$/, "")} at a step`, target: reached });
     plan.reached(reached);
@@ -123,9 +133,10 @@ async function openScene({ seed, kinds = [], say, told = () => undefined }: RunO
   return {
     ...{ stage, workload, disks, context, ...book },
     steps: plan.hits,
+    requestFaults: model.faults,
     pistisdReached: plan.reached,
     close: async () => {
-      await stage.close();
+      await disks.close().finally(stage.close);
       await model.close();
       await rm(repository, { recursive: true, force: true });
     },
@@ -154,9 +165,12 @@ function openBook(say: (line: string) => void, told: (faults: number) => void) {
   };
 }
 
-async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunResult> {
+async function judge(scene: Scene, options: RunOptions): Promise<RunResult> {
   const { stage, workload, context, faults, brainsDown, exits } = scene;
+  const { say } = options;
   context.plan.end();
+  // What is armed would still die, or stand still, at the first call that everything waits for.
+  for (const service of context.plan.armedNow()) await stage.restart(service, 0);
   await stage.settled();
   say("every process serves");
   const restless = await workload.quieten(QUIET_MS_MAX).then(
@@ -164,7 +178,8 @@ async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunRe
     (error: Error) => [error.message],
   );
   say("at rest; every session goes on once more");
-  const stuck = restless.length > 0 ? restless : await workload.goOn(GO_ON_MS_MAX);
+  const stuck =
+    restless.length > 0 ? restless : [...(await workload.goOn(GO_ON_MS_MAX)), ...(await foldersLeft(scene))];
   say("quiet; reading ledger, mirror and disks");
   const ledger = await readLedger(stage.install);
   const messages = ledger.map(({ message }) => message);
@@ -172,18 +187,34 @@ async function judge(scene: Scene, { say, evidence }: RunOptions): Promise<RunRe
   const observed = await observe(scene, ledger);
   const violations = [
     ...violationsIn(observed),
+    ...missingWork(observed, { ...workload, faults: faults.length }),
     ...stuck.map((text) => ({ of: "rest" as const, session: "", text })),
     ...(broken === undefined ? [] : [{ of: "chain" as const, session: broken.session, text: broken.reason }]),
     ...(await mirrorAtRest(scene, ledger)).map((text) => ({ of: "mirror" as const, session: "", text })),
+    ...scene.requestFaults.map((text) => ({ of: "I6" as const, session: "", text })),
+    ...wronglyParked(await readParked(stage.install)),
   ];
   const figures = figuresOf(observed, brainsDown, stage.outages);
-  const found = [...violations, ...exits];
-  if (evidence !== undefined && found.length > 0) {
-    const processes = [...stage.services, "nats-server", "postgres"] as const;
-    await keepEvidence(evidence, { install: stage.install, processes, ledger, faults, found });
-    say(`what there is to look at is in ${evidence}`);
-  }
+  await keep(scene, options, [...violations, ...exits]);
   return { faults, steps: scene.steps, violations, figures, exits };
+}
+
+/** What there is to look at; of the ledger and the marks as much as can be read, when something failed on the way. */
+async function keep(scene: Scene, { evidence, say }: RunOptions, found: readonly unknown[]): Promise<void> {
+  if (evidence === undefined || found.length === 0) return;
+  const { stage, disks, faults } = scene;
+  const ledger = await readLedger(stage.install).catch((error: unknown) => void say(`No ledger is kept: ${error}`));
+  const processes = [...stage.services, "nats-server", "postgres"] as const;
+  const marks = await disks.marks();
+  await keepEvidence(evidence, { install: stage.install, processes, ledger: ledger ?? [], marks, faults, found });
+  say(`what there is to look at is in ${evidence}`);
+}
+
+/** What is there of sandboxes whose session is over. */
+async function foldersLeft({ disks, workload }: Scene): Promise<string[]> {
+  const over = new Set(workload.mortal);
+  const left = (await disks.sandboxes()).filter((sandboxId) => over.has(sessionOf(sandboxId)));
+  return left.map((sandboxId) => `The folder of ${sandboxId} is there, and its session is over`);
 }
 
 async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[]): Promise<Observed> {
@@ -195,7 +226,9 @@ async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[
     marks: await disks.marks(),
     files: await disks.files(),
     withoutDisk: new Set(deleted),
+    disksLost: await disks.lost(),
     accepted: workload.accepted,
+    lastTurns: workload.lastTurns,
   };
 }
 
@@ -203,7 +236,8 @@ async function observe({ disks, workload }: Scene, ledger: readonly ReadMessage[
 async function mirrorAtRest({ stage }: Scene, ledger: readonly ReadMessage[]): Promise<string[]> {
   const giveUpAt = performance.now() + MIRROR_MS_MAX;
   for (;;) {
-    const differences = await mirrorDifferences(stage.install, ledger);
+    const mirror = await mirrorDifferences(stage.install, ledger);
+    const differences = [...mirror, ...(await readModelDifferences(stage.install))];
     if (differences.length === 0 || performance.now() > giveUpAt) return differences;
   }
 }

@@ -1,9 +1,13 @@
-// The ledger as it stands in JetStream, with the server's own time of each message; and the mirror beside it.
+// The ledger as it stands in JetStream, with the server's own time of each message; the mirror beside it and what is made
+// of the mirror.
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
+import { pistisConfig } from "#schemas/config/pistis-config.ts";
 import { LEDGER_STREAM } from "#schemas/ledger/subjects.ts";
+import { serviceFolders, stateFolder } from "#services/cli/state/state-folder.ts";
+import { checkReadModels } from "#services/projector/check.ts";
 import { openBlobs } from "#shared/blobs/blobs.ts";
 import { openDatabase } from "#shared/database/database.ts";
 import { mirroredSessions, mirrorReader } from "#shared/database/mirror.ts";
@@ -66,6 +70,21 @@ export async function mirrorDifferences(
       }),
     );
     return [...extra, ...differing.flat()];
+  } finally {
+    await database.close();
+  }
+}
+
+/** Where the read models differ from what a rebuild makes of the mirror; they may need a moment as well. */
+export async function readModelDifferences({ databaseUrl, statePath, folder }: ServiceProcesses): Promise<string[]> {
+  const database = await openDatabase(databaseUrl);
+  try {
+    const blobs = openBlobs(serviceFolders(stateFolder(statePath, {}, folder)).blobs);
+    const { shards } = pistisConfig.parse({}).ledger;
+    const { difference } = await checkReadModels({ database, blobs, shards });
+    if (difference === undefined) return [];
+    const { table, key, stored, rebuilt } = difference;
+    return [`${table} has at ${key} ${JSON.stringify(stored)}, and a rebuild makes ${JSON.stringify(rebuilt)}`];
   } finally {
     await database.close();
   }

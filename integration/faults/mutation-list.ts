@@ -1,5 +1,5 @@
 // One line for each invariant that switches it off, and the tests that are to go red of it.
-import type { Invariant } from "./invariants.ts";
+import type { Invariant } from "./violation.ts";
 
 export type Mutation = Readonly<{
   invariant: Invariant;

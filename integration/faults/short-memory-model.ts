@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { type ServedReply, startModelServer } from "#services/brain/testing/model-server.ts";
 import type { ConfigFile } from "../testing/running-install.ts";
-import { markCommand } from "./observed.ts";
+import { faultsOfRequest } from "./model-requests.ts";
+import { fillerCommand, markCommand } from "./observed.ts";
 import type { Random } from "./random.ts";
 
 const NAME = "short-memory";
@@ -24,18 +25,25 @@ const request = z.object({
 
 export type ShortMemoryModel = Readonly<{
   name: string;
+  /** What was wrong with the requests that came. */
+  faults: readonly string[];
   /** `models` of pistis.json. */
   config: NonNullable<ConfigFile["models"]>;
   close: () => Promise<void>;
 }>;
 
 export async function openShortMemoryModel(random: Random): Promise<ShortMemoryModel> {
-  const server = await startModelServer(({ body }, count) => ({
-    ...reply(random, request.parse(JSON.parse(body)), count),
-    usage: { input: Math.ceil(body.length / BYTES_PER_TOKEN), output: 1 },
-  }));
+  const faults: string[] = [];
+  const server = await startModelServer(({ body }, count) => {
+    faults.push(...faultsOfRequest(body));
+    return {
+      ...reply(random, request.parse(JSON.parse(body)), count),
+      usage: { input: Math.ceil(body.length / BYTES_PER_TOKEN), output: 1 },
+    };
+  });
   return {
     name: NAME,
+    faults,
     config: {
       [NAME]: {
         ...{ api: "openai-compatible", model: NAME, baseUrl: server.url },
@@ -56,7 +64,7 @@ function reply(random: Random, { messages, tools = [] }: z.output<typeof request
   }
   // A request that is made again gets another command: only a call that the ledger holds is ever run.
   const id = `m${count}-${random.between(0, 2 ** 30).toString(36)}`;
-  const filler = `head -c ${random.between(500, FILLER_BYTES_MAX)} /dev/zero | tr '\\0' x`;
+  const filler = fillerCommand(random.between(500, FILLER_BYTES_MAX));
   const command = `${markCommand(id, random.between(0, 20) / 100)}; ${filler}`;
   return { kind: "reply", calls: [{ id: `call-${count}`, name: "bash", input: { command } }] };
 }

@@ -28,8 +28,6 @@ export type KnownDeath = Readonly<{
   atMs: number;
   /** The step at which it ended. */
   reached: string | undefined;
-  /** It had served: otherwise it did not even start, as a service does whose servers are away. */
-  served: boolean;
 }>;
 
 /** A time in which a process could not do its work; `untilMs` is open while it lasts. */
@@ -80,11 +78,10 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   const cuts = new Map([...environments].map(([name, { cuts: own }]) => [name, own]));
   const inTurn = oneAtATime();
   const { outages, outage } = openOutages();
-  const serving = new Set<ProcessName>();
   const start = (name: ProcessName) =>
-    inTurn(name, () => startUntilReady({ install, options, environments, closing, serving }, name));
+    inTurn(name, () => startUntilReady({ install, options, environments, closing }, name));
   await Promise.all(services.map(start));
-  const supervising = supervise({ install, options, start, outage, serving, signal: closing.signal });
+  const supervising = supervise({ install, options, start, outage, signal: closing.signal });
   return {
     ...{ install, services, cuts, outages, outage },
     restart: async (name, downMs) => {
@@ -198,16 +195,14 @@ type Starting = Readonly<{
   options: StageOptions;
   environments: Environments;
   closing: AbortController;
-  serving: Set<ProcessName>;
 }>;
 
 async function startUntilReady(
-  { install, options, environments, closing, serving }: Starting,
+  { install, options, environments, closing }: Starting,
   name: ProcessName,
 ): Promise<void> {
   for (let attempt = 1; !closing.signal.aborted; attempt++) {
     if (install.state(name) === "ended") {
-      serving.delete(name);
       const armed = isService(name) ? options.arm(name) : undefined;
       const variables = isService(name) ? environments.get(name)?.variables : undefined;
       await install.launch(name, {
@@ -218,10 +213,7 @@ async function startUntilReady(
       () => true,
       () => false,
     );
-    if (isReady) {
-      serving.add(name);
-      return;
-    }
+    if (isReady) return;
     if (attempt === STARTS_MAX)
       throw new Error(`${name} does not start:\n${install.lines(name).slice(-20).join("\n")}`);
     await delay(START_AGAIN_MS);
@@ -233,20 +225,16 @@ type Supervising = Readonly<{
   options: StageOptions;
   start: (name: ProcessName) => Promise<void>;
   outage: (name: ProcessName) => () => void;
-  serving: ReadonlySet<ProcessName>;
   signal: AbortSignal;
 }>;
 
 /** What ends without having been killed from here is told and started again. */
-async function supervise({ install, options, start, outage, serving, signal }: Supervising): Promise<void> {
+async function supervise({ install, options, start, outage, signal }: Supervising): Promise<void> {
   const starting = new Set<Promise<void>>();
-  // What ended before all served for the first time was only slow to start.
-  const early = new Set(install.deaths);
   const revive = async (death: Death) => {
     const over = outage(death.name);
     const atMs = Date.now();
-    const served = serving.has(death.name) && !early.has(death);
-    options.onDeath(death, { atMs, served, reached: await reachedBy(install, death) });
+    options.onDeath(death, { atMs, reached: await reachedBy(death) });
     await start(death.name);
     over();
   };
@@ -261,16 +249,14 @@ async function supervise({ install, options, start, outage, serving, signal }: S
   await Promise.all(starting);
 }
 
-/** The step at which it ended. Its last line may come a little after its end. */
-async function reachedBy(install: ServiceProcesses, { name, exit }: Death): Promise<string | undefined> {
+/** The step at which it ended. Nothing but SIGKILL ends a process there: a crash just after it is a crash. */
+export async function reachedBy({ exit, lastLines }: Pick<Death, "exit" | "lastLines">): Promise<string | undefined> {
+  if (exit.signal !== "SIGKILL") return undefined;
   const giveUpAt = performance.now() + LAST_LINE_MS_MAX;
   for (;;) {
-    const line = install
-      .lines(name)
-      .slice(-3)
-      .findLast((one) => one.startsWith(REACHED));
+    const line = lastLines.slice(-3).findLast((one) => one.startsWith(REACHED));
     if (line !== undefined) return line.slice(REACHED.length).trim();
-    if (exit.signal !== "SIGKILL" || performance.now() > giveUpAt) return undefined;
+    if (performance.now() > giveUpAt) return undefined;
     await delay(LOOK_EVERY_MS);
   }
 }

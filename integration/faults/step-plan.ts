@@ -21,6 +21,8 @@ export type StepPlan = Readonly<{
   leftOfAll: () => number;
   /** No step is armed any more at later starts. */
   end: () => void;
+  /** Services that were armed at their last start, by the plan or by force. */
+  armedNow: () => readonly ServiceName[];
   hits: ReadonlySet<StepName>;
 }>;
 
@@ -44,13 +46,16 @@ export function openStepPlan(random: Random): StepPlan {
   }
   const active = new Set<ServiceName>();
   const forced = new Map<ServiceName, string>();
+  const armedNow = new Set<ServiceName>();
   const hits = new Set<StepName>();
   const armedOf = (service: ServiceName) => (active.has(service) ? waiting.get(service)?.[0] : undefined);
   return {
     arm: (service) => {
-      const first = forced.get(service);
+      const armed = forced.get(service) ?? armedOf(service);
       forced.delete(service);
-      return first ?? armedOf(service);
+      if (armed === undefined) armedNow.delete(service);
+      else armedNow.add(service);
+      return armed;
     },
     reached: (name) => {
       hits.add(isStepName(name) ? name : unknown(name));
@@ -68,7 +73,11 @@ export function openStepPlan(random: Random): StepPlan {
     armed: armedOf,
     left: (service) => waiting.get(service)?.length ?? 0,
     leftOfAll: () => stepNames().length - hits.size,
-    end: () => active.clear(),
+    end: () => {
+      active.clear();
+      forced.clear();
+    },
+    armedNow: () => [...armedNow],
     hits,
   };
 }

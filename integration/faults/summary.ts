@@ -1,7 +1,7 @@
 // The figures of one or more runs as they are published.
 import { median } from "./figures.ts";
 import type { RunResult } from "./injector.ts";
-import { INVARIANTS } from "./invariants.ts";
+import { INVARIANTS } from "./violation.ts";
 
 export type Summary = Readonly<{
   faults: number;

@@ -9,26 +9,31 @@ import {
   postMessage,
   type Server,
 } from "#services/cli/client/api.ts";
-import { Refusal, Retryable } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
-import { markCommand } from "./observed.ts";
+import { insist } from "./insist.ts";
+import { type LastTurn, markCommand } from "./observed.ts";
 import type { Random } from "./random.ts";
+import { goOnOnce, untilAtRest } from "./rest.ts";
 
-const RETRY_MS = 100;
 const LOOK_EVERY_MS = 150;
+/** Of the lasting sessions; the others have none. */
+const WITH_REPOSITORY = 2;
 
 export type Workload = Readonly<{
-  /** Sessions that live through the whole run. */
-  sessions: () => readonly string[];
+  /** Sessions that live through the whole run, and how many there should be. */
+  lastingWanted: number;
+  lasting: readonly string[];
+  /** Sessions that are ended, one after the other. */
+  mortal: readonly string[];
   accepted: readonly Readonly<{ session: string; messageId: string }>[];
-  /** Turns that were begun, roughly: messages that were posted. */
-  posted: () => number;
   /** Presses Stop in one of the sessions while a long command runs. */
   stopSomething: () => Promise<void>;
-  /** Posts no more; resolves when every session is idle, rejects with those that are not. */
+  /** Posts no more; resolves when every session is idle, or over with its sandbox, rejects with those that are not. */
   quieten: (withinMs: number) => Promise<void>;
-  /** One more message for each session that is open: resolves when each has ended its turn with a completed one. */
+  /** One more message for each session that is open. Resolves with those that did not complete their turn. */
   goOn: (withinMs: number) => Promise<string[]>;
+  /** The turns that `goOn` asked for. */
+  lastTurns: readonly LastTurn[];
 }>;
 
 export type WorkloadOptions = Readonly<{
@@ -38,7 +43,7 @@ export type WorkloadOptions = Readonly<{
   /** A model whose window is small, so that its session's history is made shorter again and again. */
   shortMemoryModel: string;
   say: (line: string) => void;
-  /** A repository for the sessions that are opened and ended again and again. */
+  /** For the sessions that are opened and ended again and again, and for some of the lasting ones. */
   repository: string;
 }>;
 
@@ -46,7 +51,10 @@ type Working = WorkloadOptions & {
   stopping: AbortController;
   accepted: { session: string; messageId: string }[];
   lasting: string[];
+  /** Of the lasting sessions the one whose model does as it likes. */
+  forgetful: string | undefined;
   mortal: string[];
+  lastTurns: LastTurn[];
   marks: number;
 };
 
@@ -56,52 +64,39 @@ export function startWorkload(options: WorkloadOptions): Workload {
     stopping: new AbortController(),
     accepted: [],
     lasting: [],
+    forgetful: undefined,
     mortal: [],
+    lastTurns: [],
     marks: 0,
   };
   const loops = [
-    ...Array.from({ length: options.sessions }, () => lastingSession(working, options.random.branch())),
+    ...Array.from({ length: options.sessions }, (_, index) =>
+      lastingSession(working, options.random.branch(), index < WITH_REPOSITORY),
+    ),
     forgetfulSession(working, options.random.branch()),
     mortalSessions(working, options.random.branch()),
   ];
   const over = Promise.all(loops);
   return {
-    sessions: () => working.lasting,
+    lastingWanted: options.sessions + 1,
+    lasting: working.lasting,
+    mortal: working.mortal,
+    lastTurns: working.lastTurns,
     accepted: working.accepted,
-    posted: () => working.accepted.length,
     stopSomething: () => stopSomething(working),
     quieten: async (withinMs) => {
       working.stopping.abort();
       await over;
-      await untilIdle(working, withinMs);
+      await untilAtRest(working, withinMs);
     },
     goOn: (withinMs) => goOn(working, withinMs),
   };
 }
 
-/** The gateway may be away, or away just when it had stored the request: the same id makes a second try safe. */
-async function insist<T>(signal: AbortSignal | undefined, ask: () => Promise<T>): Promise<T | undefined> {
-  while (signal?.aborted !== true) {
-    try {
-      return await ask();
-    } catch (error) {
-      // A 5xx arrives as a Refusal of the client too.
-      const isAnswer = error instanceof Refusal && /^(no_open_turn|session_|message_|not_found)/.test(error.code);
-      if (isAnswer) return undefined;
-      if (!(error instanceof Refusal || error instanceof Retryable || isTimeout(error))) throw error;
-      await delay(RETRY_MS);
-    }
-  }
-  return undefined;
-}
-
-function isTimeout(error: unknown): boolean {
-  return error instanceof Error && (error.name === "TimeoutError" || error.name === "AbortError");
-}
-
-async function lastingSession(working: Working, random: Random): Promise<void> {
+async function lastingSession(working: Working, random: Random, hasRepository: boolean): Promise<void> {
   const signal = working.stopping.signal;
-  const created = await insist(signal, () => createSession(working.server, { title: "lasting" }));
+  const wanted = { title: "lasting", ...(hasRepository ? { repository: { url: working.repository } } : {}) };
+  const created = await insist(signal, () => createSession(working.server, wanted));
   if (created === undefined) return;
   const session = created.session.id;
   working.lasting.push(session);
@@ -130,6 +125,7 @@ async function forgetfulSession(working: Working, random: Random): Promise<void>
   if (created === undefined) return;
   const session = created.session.id;
   working.lasting.push(session);
+  working.forgetful = session;
   while (!signal.aborted) {
     await post(working, session, longText(random));
     await untilGiven(working, session, signal);
@@ -221,64 +217,15 @@ async function stopSomething(working: Working): Promise<void> {
   await insist(working.stopping.signal, () => interruptTurn(working.server, session));
 }
 
-async function untilIdle(working: Working, withinMs: number): Promise<void> {
-  const giveUpAt = performance.now() + withinMs;
-  let busy = [...working.lasting, ...working.mortal];
-  while (performance.now() < giveUpAt) {
-    const states = await Promise.all(
-      busy.map(async (session) => ({
-        session,
-        found: await insist(undefined, () => getSession(working.server, session)),
-      })),
-    );
-    const left = states.filter(({ found }) => isBusy(found));
-    if (left.length < busy.length)
-      working.say(`${left.length} sessions are not at rest: ${left.map(inWords).join(", ")}`);
-    busy = left.map(({ session }) => session);
-    if (busy.length === 0) return;
-    await delay(LOOK_EVERY_MS);
-  }
-  throw new Error(`These sessions do not come to rest within ${withinMs} ms: ${busy.join(", ")}`);
-}
-
-function inWords({ session, found }: { session: string; found: Seen }): string {
-  return `${session} is ${found?.status}, sandbox ${found?.sandbox.state}`;
-}
-
-type Seen = Awaited<ReturnType<typeof getSession>> | undefined;
-
-function isBusy(found: Seen): boolean {
-  if (found === undefined) return false;
-  return found.status === "running" || found.status === "ending";
-}
-
 /** The sessions whose turn did not complete. */
 async function goOn(working: Working, withinMs: number): Promise<string[]> {
-  const stuck = await Promise.all(
-    working.lasting.map(async (session) => {
-      const id = newMark(working, working.random);
-      const messageId = newId("message");
-      const text = `$ ${markCommand(id, 0)}`;
-      await insist(undefined, () => postMessage(working.server, session, { text, delivery: "steer", messageId }));
-      working.accepted.push({ session, messageId });
-      const found = await untilTaken(working, session, { messageId, signal: AbortSignal.timeout(withinMs) });
-      const isDone = found !== undefined && !isBusy(found) && found.lastTurn?.reason === "completed";
-      return isDone ? [] : [`${session} is ${found?.status}, its last turn ${JSON.stringify(found?.lastTurn)}`];
-    }),
-  );
-  return stuck.flat();
-}
-
-/** The session once the message was given to the model and the turn is over, or as it is when the time is up. */
-async function untilTaken(
-  { server }: Working,
-  session: string,
-  { messageId, signal }: { messageId: string; signal: AbortSignal },
-): Promise<Seen> {
-  for (;;) {
-    const found = await insist(undefined, () => getSession(server, session));
-    const waits = found?.queue.some((queued) => queued.messageId === messageId) ?? false;
-    if (signal.aborted || (!waits && !isBusy(found))) return found;
-    await delay(LOOK_EVERY_MS);
-  }
+  const { server, random } = working;
+  const stuck = working.lasting.map(async (session) => {
+    const went = await goOnOnce(server, { session, markId: newMark(working, random), withinMs });
+    const { messageId, markId } = went.turn;
+    working.accepted.push({ session, messageId });
+    working.lastTurns.push({ session, messageId, markId: session === working.forgetful ? undefined : markId });
+    return went.stuck === undefined ? [] : [went.stuck];
+  });
+  return (await Promise.all(stuck)).flat();
 }

@@ -41,7 +41,7 @@ export type ServiceProcessesOptions = Readonly<{
   environments?: Partial<Record<(typeof SERVICES)[number] | Replicated, Readonly<Record<string, string>>>>;
 }>;
 
-/** An end that nobody asked for. */
+/** An end that nobody asked for. Its last line may come a little later. */
 export type Death = Readonly<{ name: ProcessName; exit: Exit; lastLines: readonly string[] }>;
 
 export type ServiceProcesses = Readonly<{
@@ -76,6 +76,8 @@ export type ServiceProcesses = Readonly<{
   pid: (name: ProcessName) => number;
   /** Its last lines, of all its runs. */
   lines: (name: ProcessName) => readonly string[];
+  /** The last lines of the run that is under way; none when it has ended. */
+  lastLines: (name: ProcessName) => readonly string[];
   /** Everything that ended by itself so far. */
   deaths: readonly Death[];
   /** Ends everything, paused or not, and removes the folder. */
@@ -135,6 +137,7 @@ function controls(install: Install) {
     state: (name: ProcessName) => stateOf(slotOf(install, name)),
     pid: (name: ProcessName) => runningOf(install, name).pid,
     lines: (name: ProcessName) => slotOf(install, name).lines,
+    lastLines: (name: ProcessName) => slotOf(install, name).running?.lastLines ?? [],
     deaths: install.deaths,
     close: () => close(install),
   };
@@ -196,7 +199,7 @@ async function launch(install: Install, name: ProcessName, options: StartOptions
   Object.assign(slot, { running, paused: false, asked: false });
   void running.exited.then((exit) => {
     slot.running = undefined;
-    if (!slot.asked) install.deaths.push({ name, exit, lastLines: slot.lines.slice(-20) });
+    if (!slot.asked) install.deaths.push({ name, exit, lastLines: running.lastLines });
   });
 }
 

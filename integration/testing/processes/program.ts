@@ -7,6 +7,7 @@ import type { Readable } from "node:stream";
 import { signal } from "./process-tree.ts";
 
 const LINES_MAX = 5_000;
+const LAST_LINES_MAX = 20;
 
 export type Exit = Readonly<{ code: number | null; signal: NodeJS.Signals | null }>;
 
@@ -16,10 +17,12 @@ export type Running = Readonly<{
   ready: Promise<void>;
   /** Resolves when it has ended. */
   exited: Promise<Exit>;
+  /** The last lines of this run; the very last ones may come a little after its end. */
+  lastLines: Lines;
   signal: (name: NodeJS.Signals) => void;
 }>;
 
-/** The last lines of a program over all its runs. */
+/** The last lines of a program, over all its runs where nothing else is said. */
 export type Lines = string[];
 
 export type CommandLine = Readonly<{
@@ -40,8 +43,10 @@ export async function launch({ command, environment, cwd, readyLine }: CommandLi
   });
   const exited = once(child, "exit").then(([code, killedBy]): Exit => ({ code, signal: killedBy }));
   const isReady = Promise.withResolvers<void>();
+  const lastLines: Lines = [];
   const take = (line: string) => {
     add(lines, line);
+    add(lastLines, line, LAST_LINES_MAX);
     if (readyLine.test(line)) isReady.resolve();
   };
   read(child.stdout, take);
@@ -51,12 +56,12 @@ export async function launch({ command, environment, cwd, readyLine }: CommandLi
   const ready = Promise.race([isReady.promise, exited.then((exit) => endedEarly(command, exit, lines))]);
   // Whoever kills it on purpose does not wait for it to be ready.
   ready.catch(() => undefined);
-  return { pid, ready, exited, signal: (name) => signal(pid, name) };
+  return { pid, ready, exited, lastLines, signal: (name) => signal(pid, name) };
 }
 
-export function add(lines: Lines, line: string): void {
+export function add(lines: Lines, line: string, linesMax = LINES_MAX): void {
   lines.push(line);
-  if (lines.length > LINES_MAX) lines.splice(0, lines.length - LINES_MAX);
+  if (lines.length > linesMax) lines.splice(0, lines.length - linesMax);
 }
 
 function read(stream: Readable, take: (line: string) => void): void {

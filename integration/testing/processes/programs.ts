@@ -106,5 +106,5 @@ export async function launchPostgres(place: Place): Promise<Running & { url: str
       letGo();
       end({ code: null, signal: null });
     });
-  return { pid, url, ready: Promise.resolve(), exited, signal: send };
+  return { pid, url, ready: Promise.resolve(), exited, lastLines: [], signal: send };
 }
