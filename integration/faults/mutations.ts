@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { Command, Option } from "commander";
 import { wholeNumber } from "#services/cli/option-values.ts";
-import { INVARIANTS } from "./invariants.ts";
 import { MUTATIONS, type Mutation } from "./mutation-list.ts";
+import { INVARIANTS } from "./violation.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const NODE = process.execPath;

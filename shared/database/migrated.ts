@@ -14,11 +14,11 @@ export async function openReachableDatabase(url: string): Promise<Database> {
   }
 }
 
-/** Opens a database that set-up has migrated. Throws a Refusal `database_old` when it has not, or not lately. */
+/** Opens a database that set-up has migrated. Throws as `requireMigrated` does. */
 export async function openMigratedDatabase(url: string): Promise<Database> {
   const database = await openReachableDatabase(url);
   try {
-    requireMigrated((await database.orm.migrator.getPending()).length);
+    await requireMigrated(database.pool);
     return database;
   } catch (error) {
     await database.close();

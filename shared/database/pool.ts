@@ -21,10 +21,7 @@ export type DatabasePool = Readonly<{
 const UNDEFINED_TABLE = "42P01";
 const migrationRows = z.array(z.object({ name: z.string() }));
 
-/**
- * Opens a database that set-up has migrated. Throws a Retryable `database_unreachable`, or a Refusal `database_old` when
- * it was not migrated, or not lately.
- */
+/** Opens a database that set-up has migrated. Throws as `requireMigrated` does. */
 export async function openMigratedPool(url: string): Promise<DatabasePool> {
   const pool = new Pool({
     connectionString: url,
@@ -36,8 +33,7 @@ export async function openMigratedPool(url: string): Promise<DatabasePool> {
   pool.on("connect", (client) => client.on("error", forgotten)).on("error", forgotten);
   const database = { pool, ping: () => pingPool(pool), close: () => pool.end() };
   try {
-    const done = new Set(await migrationsOf(pool));
-    requireMigrated(migrationNames.filter((name) => !done.has(name)).length);
+    await requireMigrated(pool);
     return database;
   } catch (error) {
     await pool.end();
@@ -58,7 +54,10 @@ export function databaseUnreachable(cause: unknown): Retryable {
   });
 }
 
-export function requireMigrated(pending: number): void {
+/** Throws a Retryable `database_unreachable`, or a Refusal `database_old` when set-up has not migrated it, or not lately. */
+export async function requireMigrated(pool: Pool): Promise<void> {
+  const done = new Set(await migrationsOf(pool));
+  const pending = migrationNames.filter((name) => !done.has(name)).length;
   if (pending === 0) return;
   throw new Refusal("database_old", `The database lacks ${pending} migrations of this version`, {
     next: "Run `pistis setup` with its DATABASE_URL, then start this again",

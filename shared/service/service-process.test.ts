@@ -77,7 +77,8 @@ describe("a service as a process", () => {
       await writeFile(file, "of an earlier process");
       const environment = { PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data", PISTIS_HEALTH_FILE: file };
       const broken = process(environment);
-      expect(await runService(service(new Error("No luck")), broken.host)).to.equal(1);
+      const hasty = { ...broken.host, startPatienceMs: 0 };
+      expect(await runService(service(new Error("No luck")), hasty)).to.equal(1);
       expect(existsSync(file)).to.equal(false);
       const { host, ready, signal } = process(environment);
       const exitCode = runService(service(), host);
@@ -123,6 +124,16 @@ describe("a service as a process", () => {
     const said = "pistis example: NATS is away (nats_unreachable); it is tried again for 60 s\n  next: Start it\n";
     expect(written.err).to.equal(said);
     expect(closed).to.deep.equal(["first", "first"]);
+    signal();
+    expect(await exitCode).to.equal(0);
+  });
+
+  it("tries again when something that has no name breaks off in the middle of the start", async () => {
+    const { host, written, ready, signal } = process({ PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" });
+    const exitCode = runService(service([new Error("Connection terminated unexpectedly")]), host);
+    await ready;
+    const said = "pistis example: Connection terminated unexpectedly (internal); it is tried again for 60 s\n";
+    expect(written.err).to.equal(said);
     signal();
     expect(await exitCode).to.equal(0);
   });

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import type { z } from "zod";
 import type { Environment } from "#shared/config/interpolate.ts";
-import { failureOf, Retryable } from "#shared/errors/errors.ts";
+import { Fatal, failureOf, Refusal } from "#shared/errors/errors.ts";
 import { armStep } from "#shared/faults/arm.ts";
 import type { NatsUser } from "#shared/nats/keys.ts";
 import { readVariables, variableHelp, variables } from "./environment.ts";
@@ -117,15 +117,17 @@ async function openPatiently(
       return { ...(await service.open(environment, resources)), resources };
     } catch (error) {
       await closed(service, host, resources);
-      if (!(error instanceof Retryable)) throw error;
+      // These would be the same again. Anything else may come of a server that broke off in the middle of the start.
+      if (error instanceof Refusal || error instanceof Fatal) throw error;
       if (stop.aborted) return undefined;
       if (performance.now() >= giveUpAt) throw error;
-      if (error.code !== told) {
-        const next = error.next === undefined ? "" : `  next: ${error.next}\n`;
+      const { code, next } = failureOf(error);
+      if (code !== told) {
         const patience = `it is tried again for ${startPatienceMs / 1_000} s`;
-        err(`${service.command}: ${error.message} (${error.code}); ${patience}\n${next}`);
+        const advice = next === undefined ? "" : `  next: ${next}\n`;
+        err(`${service.command}: ${reasonsOf(error).join(": ")} (${code}); ${patience}\n${advice}`);
       }
-      told = error.code;
+      told = code;
       await delay(START_AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
       if (stop.aborted) return undefined;
     }
