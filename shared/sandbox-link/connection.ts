@@ -75,9 +75,9 @@ export class Connection {
     return this.#state.status === "over" ? this.#state.error : undefined;
   }
 
-  /** Sends to the sandbox; does nothing while there is no way to it. */
-  send(frame: Uint8Array): void {
-    if (this.#state.status === "ready") this.#state.socket.send(frame);
+  /** Sends to the sandbox; does nothing while there is no way to it. `left` is called when the frame left this process. */
+  send(frame: Uint8Array, left?: () => void): void {
+    if (this.#state.status === "ready") this.#state.socket.send(frame, left);
   }
 
   /** Somebody waits: dial now if that was given up. */

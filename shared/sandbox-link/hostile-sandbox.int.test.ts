@@ -17,6 +17,9 @@ import { command, failureOf, noteOutput, setUp } from "./link-under-test.ts";
 
 const json = (content: unknown) => writeFrame(Kind.message, 0, Buffer.from(JSON.stringify(content)));
 
+/** Far more than the kernel's own buffers hold. */
+const FILE_BYTES = 64 * STREAM_WINDOW_BYTES;
+
 type Attack = (socket: FrameSocket, id: number, stream: number) => void;
 const data = (stream: number, position: number, size: number) =>
   writeDataFrame(0, { stream, position, bytes: new Uint8Array(size) });
@@ -142,6 +145,45 @@ describe("a link to a hostile sandbox", () => {
     }
   });
 
+  for (const [what, bytes] of [
+    ["more credit than it can have taken", 1],
+    ["no credit", 0],
+  ] as const) {
+    it(`closes the channel of one that grants a file ${what}`, async () => {
+      const { link } = under;
+      attackOn("fileWrite", (socket, _id, stream) => socket.send(writeCreditFrame(0, stream, bytes)));
+      const content = Promise.withResolvers<Uint8Array>();
+      const writing = failureOf(link.writeFile({ callId: "cal_1", path: "f", size: 10 }, once(content.promise)));
+      await under.server.peers.values().next().value?.closed;
+      content.resolve(new Uint8Array(10));
+      expect(await writing)
+        .to.be.instanceOf(SandboxLost)
+        .and.to.have.property("cause")
+        .that.is.instanceOf(SandboxBreach);
+    });
+  }
+
+  it("holds no more than a window of a file for one that grants credit and takes nothing", async () => {
+    await under.close();
+    under = await setUp({ answerMs: 1_000 });
+    const { link } = under;
+    const granting = Promise.withResolvers<() => void>();
+    attackOn("fileWrite", (socket, _id, stream) => {
+      socket.ws.pause();
+      granting.resolve(() => socket.send(writeCreditFrame(0, stream, STREAM_WINDOW_BYTES)));
+    });
+    let given = 0;
+    async function* content() {
+      for (; given < FILE_BYTES; given += STREAM_WINDOW_BYTES) {
+        if (given > 0) (await granting.promise)();
+        yield new Uint8Array(STREAM_WINDOW_BYTES);
+      }
+    }
+    const request = { callId: "cal_1", path: "f", size: FILE_BYTES };
+    expect(await failureOf(link.writeFile(request, content()))).to.be.instanceOf(SandboxLost);
+    expect(given).to.be.below(FILE_BYTES / 2);
+  });
+
   it("says that a file changed when it ends before what was announced", async () => {
     attackOn("fileRead", (socket, id, stream) => {
       socket.send(json({ id, answer: { size: 1_000, from: 0, length: 20, mode: 0o644 } }));
@@ -198,6 +240,10 @@ describe("a link to a hostile sandbox", () => {
     expect(await link.processes()).to.deep.equal({ processes: [] });
   });
 });
+
+async function* once(content: Promise<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield await content;
+}
 
 /** Holds the output of the one attack that counts on nothing being read. */
 function blockedOnce(what: string, blocked: Promise<void>): Promise<void> | undefined {

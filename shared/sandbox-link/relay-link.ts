@@ -50,7 +50,10 @@ function openLink(
   const { sandboxId, role, epoch, bootId } = peer;
   const limits: LinkLimits = { ...linkLimits, ...rest.limits };
   const waiters = new Waiters();
-  const wire = { send: (frame: Uint8Array) => connection.send(frame), boot: () => connection.boot };
+  const wire = {
+    send: (frame: Uint8Array, left?: () => void) => connection.send(frame, left),
+    boot: () => connection.boot,
+  };
   const requests = new Requests(wire, limits, { reattachMs, effectsOnlyTo: bootId });
   const failAll = (error: Error) => {
     requests.failAll(error);

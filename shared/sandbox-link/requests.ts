@@ -18,7 +18,7 @@ import type { Boot } from "./connection.ts";
 import type { Incoming } from "./incoming.ts";
 import type { LinkLimits } from "./limits.ts";
 import { SandboxLost } from "./link.ts";
-import type { Outgoing } from "./outgoing.ts";
+import type { Outgoing, Send } from "./outgoing.ts";
 
 type WireFailure = z.output<typeof failure>;
 
@@ -34,7 +34,7 @@ export type Operation = Readonly<{
   incoming?: Incoming;
   outgoing?: Outgoing;
   /** Called whenever the outgoing stream is to begin. */
-  begin?: (outgoing: Outgoing, send: (position: number, bytes: Uint8Array) => void) => void;
+  begin?: (outgoing: Outgoing, send: Send) => void;
   /** It changes something in the sandbox. */
   hasEffect?: boolean;
   /** Milliseconds from sending to the answer that the request itself needs, beyond what any answer may take. */
@@ -50,7 +50,7 @@ export type Entry = {
   timer: NodeJS.Timeout | undefined;
 };
 
-type Wire = Readonly<{ send: (frame: Uint8Array) => void; boot: () => Boot | undefined }>;
+type Wire = Readonly<{ send: (frame: Uint8Array, left?: () => void) => void; boot: () => Boot | undefined }>;
 
 type Terms = Readonly<{
   /** How long a request waits for a sandbox that went away, milliseconds. */
@@ -189,8 +189,8 @@ export class Requests {
 
   #begin({ outgoing, begin }: Operation, stream: number): void {
     if (outgoing === undefined) return;
-    const send = (position: number, bytes: Uint8Array) => {
-      if (this.#byStream.has(stream)) this.#wire.send(writeDataFrame(0, { stream, position, bytes }));
+    const send: Send = (position, bytes, left) => {
+      if (this.#byStream.has(stream)) this.#wire.send(writeDataFrame(0, { stream, position, bytes }), left);
     };
     begin?.(outgoing, send);
   }
