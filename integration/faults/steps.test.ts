@@ -44,7 +44,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "services/scheduler/pool/keeper.ts#begin": POOL,
   "services/scheduler/relay/seen-by-relay.ts#seenByRelay": "asks only",
   "services/scheduler/relay/join-tokens.ts#ask": "called between the scheduler.token and scheduler.passes steps",
-  "services/publisher/copy/sandbox-repository.ts#copyIn": "between publisher.copy.packed and publisher.copy.done",
+  "services/publisher/copy/sandbox-repository.ts#sendBundle": "between publisher.copy.packed and publisher.copy.done",
   "services/publisher/copy/sandbox-repository.ts#run": "between publisher.copy.packed and publisher.copy.done",
   "services/egress/open-egress.ts#openEgress": "wires the reports; one that comes again is known by its batch",
   "services/publisher/git/mirror.ts#openGit": "an empty git configuration, written anew at every start",

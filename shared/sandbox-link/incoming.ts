@@ -43,6 +43,12 @@ export class Incoming {
     this.#end = options.endMax;
   }
 
+  /** How much was asked for; 0 for an output, of which nobody knows. */
+  get bytesMax(): number {
+    const { start, endMax = start } = this.#options;
+    return endMax - start;
+  }
+
   /** Where the stream has to go on after a reconnect: what was not taken yet is sent again. */
   get position(): number {
     return this.#taken;

@@ -11,8 +11,8 @@ export type Send = (position: number, bytes: Uint8Array, left?: () => void) => v
 const NOTHING = new Uint8Array(0);
 
 export class Outgoing {
+  readonly size: number;
   readonly #content: Content;
-  readonly #size: number;
   #credit = STREAM_WINDOW_BYTES;
   #waitingBytes = 0;
   #stopped = false;
@@ -21,7 +21,7 @@ export class Outgoing {
 
   constructor(content: Content, size: number) {
     this.#content = content;
-    this.#size = size;
+    this.size = size;
   }
 
   /** Whether it is this side that is slow. */
@@ -53,9 +53,9 @@ export class Outgoing {
     let last: Uint8Array = NOTHING;
     try {
       for await (const bytes of this.#content) {
-        if (last.byteLength + position + bytes.byteLength > this.#size) throw wrongSize(this.#size, "more");
+        if (last.byteLength + position + bytes.byteLength > this.size) throw wrongSize(this.size, "more");
         // What would complete the file waits until it is clear that nothing follows.
-        if (position + bytes.byteLength === this.#size) {
+        if (position + bytes.byteLength === this.size) {
           last = bytes;
           continue;
         }
@@ -65,7 +65,7 @@ export class Outgoing {
       }
       await this.#sendPieces(send, position, last);
       position += last.byteLength;
-      if (position < this.#size) throw wrongSize(this.#size, `only ${position}`);
+      if (position < this.size) throw wrongSize(this.size, `only ${position}`);
     } finally {
       if (!this.#stopped) send(position, NOTHING);
       this.#sentAll = true;

@@ -3,6 +3,7 @@
 import { createReadStream } from "node:fs";
 import type { ExecResult } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { unlessAborted } from "#shared/errors/unless-aborted.ts";
 import { newId } from "#shared/ids/ids.ts";
 import type { SandboxLink } from "#shared/sandbox-link/link.ts";
 import type { Bundle } from "../git/bundle.ts";
@@ -36,12 +37,27 @@ export type CopyIn = Readonly<{
 
 /** Resolves when /workspace/repo is checked out. May be done again after it was cut off anywhere. */
 export async function copyIn(link: SandboxLink, copy: CopyIn): Promise<void> {
-  if (copy.bundle !== undefined) {
-    const { path, bytes } = copy.bundle;
-    const request = { callId: newId("call"), path: BUNDLE, size: bytes, mode: 0o600 };
-    await link.writeFile(request, createReadStream(path, { highWaterMark: 256 * 1024 }));
-  }
+  if (copy.bundle !== undefined) await sendBundle(link, copy.bundle, copy.timeoutMs);
   await run(link, copyScript(copy), copy.timeoutMs);
+}
+
+/** A sandbox that takes it ever so slowly would keep another session's copy from its turn. */
+async function sendBundle(link: SandboxLink, { path, bytes }: Bundle, timeoutMs: number): Promise<void> {
+  const request = { callId: newId("call"), path: BUNDLE, size: bytes, mode: 0o600 };
+  const late = new AbortController();
+  const deadline = setTimeout(() => late.abort(tooSlow(bytes, timeoutMs)), timeoutMs);
+  try {
+    const writing = link.writeFile(request, createReadStream(path, { highWaterMark: 256 * 1024 }));
+    await unlessAborted(writing, late.signal);
+  } finally {
+    clearTimeout(deadline);
+  }
+}
+
+function tooSlow(bytes: number, timeoutMs: number): Refusal {
+  return new Refusal("copy_failed", `The sandbox did not take the ${bytes} bytes within ${timeoutMs} ms`, {
+    next: "Raise git.cloneMs in pistis.json, then post a message to try again.",
+  });
 }
 
 /** Pure: the commands that make the repository out of the bundle. */
