@@ -79,6 +79,12 @@ function openLink(
       breached: (breach) =>
         failAll(new SandboxLost("unreachable", `The sandbox broke the protocol: ${breach.message}`, { cause: breach })),
       refused: failAll,
+      turnedAway: (refusal) => {
+        // Of what was sent nobody can say how it ended.
+        const message = `The sandbox takes no connection: ${refusal.message}`;
+        requests.failAll(new SandboxLost("unreachable", message, { cause: refusal }));
+        waiters.fail(refusal);
+      },
       isWaitedFor: () => requests.size + waiters.size > 0,
     },
   });
