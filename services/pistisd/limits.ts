@@ -1,5 +1,7 @@
 // Everything in the daemon has a limit, and this is where they are named.
 
+/** On the disk, kept free for the daemon's own records: the longest command's fits. */
+export const RESERVE_BYTES = 1024 * 1024;
 /** Commands whose shell runs or that left processes behind. */
 export const COMMANDS_MAX = 128;
 /** Bytes of one command's output that are kept from its start. */

@@ -44,7 +44,7 @@ export type Pistisd = RunningService & Readonly<{ dismissed: Promise<Dismissal> 
 export async function startPistisd(dependencies: PistisdDependencies): Promise<Pistisd> {
   const { log, system } = dependencies;
   const state = openState(dependencies.stateDirectory);
-  const records = openCallRecords(dependencies.stateDirectory);
+  const records = openCallRecords(dependencies.stateDirectory, state.reserve);
   const workspace = openWorkspace(dependencies.root);
   const { shell, environment, stateDirectory, self } = dependencies;
   const calls = new Calls({ system, records, stateDirectory, instance: state.instance, shell, environment });

@@ -33,6 +33,8 @@ export type ConnectionEvents = Readonly<{
   breached: (breach: SandboxBreach) => void;
   /** It makes no sense to wait for the sandbox. */
   refused: (error: Error) => void;
+  /** pistisd does not take this peer for now, and says why. */
+  turnedAway: (refusal: Refusal) => void;
   /** Whether somebody waits: then a relay that does not know the sandbox is asked again. */
   isWaitedFor: () => boolean;
 }>;
@@ -75,9 +77,9 @@ export class Connection {
     return this.#state.status === "over" ? this.#state.error : undefined;
   }
 
-  /** Sends to the sandbox; does nothing while there is no way to it. */
-  send(frame: Uint8Array): void {
-    if (this.#state.status === "ready") this.#state.socket.send(frame);
+  /** Sends to the sandbox; does nothing while there is no way to it. `left` is called when the frame left this process. */
+  send(frame: Uint8Array, left?: () => void): void {
+    if (this.#state.status === "ready") this.#state.socket.send(frame, left);
   }
 
   /** Somebody waits: dial now if that was given up. */
@@ -91,9 +93,7 @@ export class Connection {
     if (socket === undefined) return;
     const reason = breach.cause === undefined ? breach.message : `${breach.message}: ${String(breach.cause)}`;
     this.#options.log.warn({ url: this.#options.url, reason: reason.slice(0, 500) }, "A sandbox broke the protocol");
-    this.#leave();
-    this.#state = { status: "idle" };
-    socket.terminate();
+    this.#drop(socket);
     this.#options.events.breached(breach);
   }
 
@@ -144,6 +144,13 @@ export class Connection {
     if (wasReady) this.#options.events.lost();
   }
 
+  /** Whoever comes later is a reason to dial again. */
+  #drop(socket: RelaySocket): void {
+    this.#leave();
+    this.#state = { status: "idle" };
+    socket.terminate();
+  }
+
   #ended({ code, httpStatus, reason }: SocketEnd): void {
     this.#leave();
     this.#options.log.debug({ url: this.#options.url, code, httpStatus, reason }, "A link to a sandbox was cut");
@@ -191,7 +198,7 @@ export class Connection {
     if (frame.kind !== Kind.message) return;
     const message = toServer.parse(JSON.parse(Buffer.from(frame.payload).toString()));
     if (message.id !== helloId) return;
-    if ("failure" in message) this.#helloFailed(message.failure);
+    if ("failure" in message) this.#helloFailed(message.failure, socket);
     else this.#helloAnswered(answers.hello.parse(message.answer), socket, generation);
   }
 
@@ -205,9 +212,14 @@ export class Connection {
     this.#options.events.ready(boot);
   }
 
-  #helloFailed({ code, message }: z.output<typeof failure>): void {
-    if (code !== WireCode.epochStale) throw new SandboxBreach(`pistisd refused the hello: ${code}: ${message}`);
-    this.#over(new Refusal(code, message));
+  #helloFailed({ code, message, next }: z.output<typeof failure>, socket: RelaySocket): void {
+    const refusal = new Refusal(code, message, next === undefined ? {} : { next });
+    if (code === WireCode.epochStale) {
+      this.#over(refusal);
+      return;
+    }
+    this.#drop(socket);
+    this.#options.events.turnedAway(refusal);
   }
 
   #over(error: Error): void {

@@ -5,34 +5,35 @@ import {
   Kind,
   STREAM_WINDOW_BYTES,
   writeCreditFrame,
-  writeDataFrame,
   writeFrame,
 } from "#schemas/wire/frame.ts";
 import type { WireRequest } from "#schemas/wire/message.ts";
-import type { FrameSocket } from "#shared/testing/sandbox-peer.ts";
-import type { Peer } from "#shared/testing/scripted-sandbox.ts";
 import { SandboxBreach } from "./breach.ts";
 import { SandboxLost } from "./link.ts";
-import { command, failureOf, noteOutput, setUp } from "./link-under-test.ts";
+import {
+  type Attack,
+  answerByHand,
+  command,
+  data,
+  drain,
+  failureOf,
+  finished,
+  json,
+  noteOutput,
+  setUp,
+} from "./link-under-test.ts";
 
-const json = (content: unknown) => writeFrame(Kind.message, 0, Buffer.from(JSON.stringify(content)));
-
-type Attack = (socket: FrameSocket, id: number, stream: number) => void;
-const data = (stream: number, position: number, size: number) =>
-  writeDataFrame(0, { stream, position, bytes: new Uint8Array(size) });
-const result = {
-  outcome: { status: "exited", exitCode: 0 },
-  ...{ outputBytes: 100, keptBytes: 100, head: "", tail: "", durationMs: 1, leftRunning: false },
-};
+/** Far more than the kernel's own buffers hold. */
+const FILE_BYTES = 64 * STREAM_WINDOW_BYTES;
 
 const attacks: Array<[string, Attack]> = [
   ["an answer of the wrong shape", (socket, id) => socket.send(json({ id, answer: { outcome: "fine" } }))],
   ["an answer without a body", (socket, id) => socket.send(json({ id }))],
   [
     "an answer with more than it should have",
-    (socket, id) => socket.send(json({ id, answer: { ...result, extra: 1 } })),
+    (socket, id) => socket.send(json({ id, answer: { ...finished, extra: 1 } })),
   ],
-  ["an answer to a request that never was", (socket) => socket.send(json({ id: 1_000_000, answer: result }))],
+  ["an answer to a request that never was", (socket) => socket.send(json({ id: 1_000_000, answer: finished }))],
   ["a message that is not JSON", (socket) => socket.send(writeFrame(Kind.message, 0, Buffer.from("{")))],
   ["a message of no bytes", (socket) => socket.send(writeFrame(Kind.message, 0, new Uint8Array(0)))],
   [
@@ -74,12 +75,12 @@ const attacks: Array<[string, Attack]> = [
     "a gap in an output that is kept whole",
     (socket, id, stream) => {
       socket.send(data(stream, 10, 10));
-      socket.send(json({ id, answer: result }));
+      socket.send(json({ id, answer: finished }));
     },
   ],
   [
     "an end in the answer beyond bytes that are kept and were not sent",
-    (socket, id) => socket.send(json({ id, answer: { ...result, streamEnd: 20 } })),
+    (socket, id) => socket.send(json({ id, answer: { ...finished, streamEnd: 20 } })),
   ],
 ];
 
@@ -91,16 +92,7 @@ describe("a link to a hostile sandbox", () => {
   });
   afterEach(() => under.close());
 
-  /** Answers the first request of that kind by hand. Its wire id is its place in the row of requests. */
-  function attackOn(op: WireRequest["op"], attack: Attack): void {
-    const { sandbox } = under;
-    sandbox.override = (request: WireRequest, _reply, { socket }: Peer) => {
-      if (request.op !== op) return false;
-      sandbox.override = () => false;
-      attack(socket, sandbox.requests.length, "stream" in request ? (request.stream ?? 0) : 0);
-      return true;
-    };
-  }
+  const attackOn = (op: WireRequest["op"], attack: Attack) => answerByHand(under.sandbox, op, attack);
 
   for (const [what, attack] of attacks) {
     it(`survives ${what}: the channel is closed and the outcome is unknown`, async () => {
@@ -142,6 +134,45 @@ describe("a link to a hostile sandbox", () => {
     }
   });
 
+  for (const [what, bytes] of [
+    ["more credit than it can have taken", 1],
+    ["no credit", 0],
+  ] as const) {
+    it(`closes the channel of one that grants a file ${what}`, async () => {
+      const { link } = under;
+      attackOn("fileWrite", (socket, _id, stream) => socket.send(writeCreditFrame(0, stream, bytes)));
+      const content = Promise.withResolvers<Uint8Array>();
+      const writing = failureOf(link.writeFile({ callId: "cal_1", path: "f", size: 10 }, once(content.promise)));
+      await under.server.peers.values().next().value?.closed;
+      content.resolve(new Uint8Array(10));
+      expect(await writing)
+        .to.be.instanceOf(SandboxLost)
+        .and.to.have.property("cause")
+        .that.is.instanceOf(SandboxBreach);
+    });
+  }
+
+  it("holds no more than a window of a file for one that grants credit and takes nothing", async () => {
+    await under.close();
+    under = await setUp({ answerMs: 1_000 });
+    const { link } = under;
+    const granting = Promise.withResolvers<() => void>();
+    attackOn("fileWrite", (socket, _id, stream) => {
+      socket.ws.pause();
+      granting.resolve(() => socket.send(writeCreditFrame(0, stream, STREAM_WINDOW_BYTES)));
+    });
+    let given = 0;
+    async function* content() {
+      for (; given < FILE_BYTES; given += STREAM_WINDOW_BYTES) {
+        if (given > 0) (await granting.promise)();
+        yield new Uint8Array(STREAM_WINDOW_BYTES);
+      }
+    }
+    const request = { callId: "cal_1", path: "f", size: FILE_BYTES };
+    expect(await failureOf(link.writeFile(request, content()))).to.be.instanceOf(SandboxLost);
+    expect(given).to.be.below(FILE_BYTES / 2);
+  });
+
   it("says that a file changed when it ends before what was announced", async () => {
     attackOn("fileRead", (socket, id, stream) => {
       socket.send(json({ id, answer: { size: 1_000, from: 0, length: 20, mode: 0o644 } }));
@@ -156,7 +187,7 @@ describe("a link to a hostile sandbox", () => {
       socket.send(data(stream, 0, 10));
       socket.send(data(stream, 50, 10));
       socket.send(data(stream, 60, 0));
-      socket.send(json({ id, answer: { ...result, outputBytes: 60, keptBytes: 10 } }));
+      socket.send(json({ id, answer: { ...finished, outputBytes: 60, keptBytes: 10 } }));
     });
     const positions: number[] = [];
     await under.link.exec(command("cal_1"), { onOutput: ({ position }) => void positions.push(position) });
@@ -170,7 +201,7 @@ describe("a link to a hostile sandbox", () => {
     attackOn("exec", (socket, id, stream) => {
       for (let position = 0; position < tiny; position++) socket.send(data(stream, position, 1));
       socket.send(data(stream, tiny, 0));
-      socket.send(json({ id, answer: { ...result, outputBytes: tiny, keptBytes: tiny } }));
+      socket.send(json({ id, answer: { ...finished, outputBytes: tiny, keptBytes: tiny } }));
     });
     let chunks = 0;
     const output = noteOutput();
@@ -199,11 +230,11 @@ describe("a link to a hostile sandbox", () => {
   });
 });
 
+async function* once(content: Promise<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield await content;
+}
+
 /** Holds the output of the one attack that counts on nothing being read. */
 function blockedOnce(what: string, blocked: Promise<void>): Promise<void> | undefined {
   return what === "more than its credit" ? blocked : undefined;
-}
-
-async function drain(bytes: AsyncIterable<Uint8Array>): Promise<void> {
-  for await (const chunk of bytes) expect(chunk.byteLength).to.be.above(0);
 }

@@ -8,8 +8,11 @@ import type { OutputChunk } from "./link.ts";
 
 const SMALL_BYTES_MAX = 8 * 1024;
 const BLOCK_BYTES = 32 * 1024;
+/** Far more than of a whole window without gaps; an honest output has few of those. */
+const PIECES_MAX = 10_000;
 const GRANT_BYTES_MIN = STREAM_WINDOW_BYTES / 4;
 
+/** `room`: where its bytes were copied to, with or without space for more; undefined when they stand where they came. */
 type Piece = { position: number; bytes: Uint8Array; room: Uint8Array | undefined };
 
 type Options = Readonly<{
@@ -41,6 +44,12 @@ export class Incoming {
     this.#arrived = options.start;
     this.#taken = options.start;
     this.#end = options.endMax;
+  }
+
+  /** How much was asked for; 0 for an output, of which nobody knows. */
+  get bytesMax(): number {
+    const { start, endMax = start } = this.#options;
+    return endMax - start;
   }
 
   /** Where the stream has to go on after a reconnect: what was not taken yet is sent again. */
@@ -158,17 +167,17 @@ export class Incoming {
   #keep(position: number, bytes: Uint8Array): void {
     const last = this.#queue.at(-1);
     if (last?.room !== undefined && canJoin(last, position, bytes)) {
-      last.room.set(bytes, last.bytes.byteLength);
-      last.bytes = last.room.subarray(0, last.bytes.byteLength + bytes.byteLength);
+      join(last, last.room, bytes);
       return;
     }
+    if (this.#queue.length >= PIECES_MAX) throw new SandboxBreach("A stream left out parts without end");
     if (bytes.byteLength >= SMALL_BYTES_MAX || this.#wake !== undefined) {
       this.#queue.push({ position, bytes, room: undefined });
       return;
     }
-    const room = new Uint8Array(BLOCK_BYTES);
-    room.set(bytes);
-    this.#queue.push({ position, bytes: room.subarray(0, bytes.byteLength), room });
+    // Of a Buffer `slice` would be no copy.
+    const room = new Uint8Array(bytes);
+    this.#queue.push({ position, bytes: room, room });
   }
 
   /** Whoever comes for more is done with what was handed out before. */
@@ -187,6 +196,16 @@ export class Incoming {
 }
 
 function canJoin(last: Piece, position: number, bytes: Uint8Array): boolean {
-  if (last.room === undefined || last.position + last.bytes.byteLength !== position) return false;
-  return last.bytes.byteLength + bytes.byteLength <= last.room.byteLength;
+  if (last.position + last.bytes.byteLength !== position) return false;
+  return last.bytes.byteLength + bytes.byteLength <= BLOCK_BYTES;
+}
+
+/** The room grows with what is in it: a few bytes between gaps would else take a whole block each time. */
+function join(last: Piece, room: Uint8Array, bytes: Uint8Array): void {
+  const [before, after] = [last.bytes.byteLength, last.bytes.byteLength + bytes.byteLength];
+  const target = after > room.byteLength ? new Uint8Array(Math.min(BLOCK_BYTES, after * 2)) : room;
+  if (target !== room) target.set(last.bytes);
+  target.set(bytes, before);
+  last.room = target;
+  last.bytes = target.subarray(0, after);
 }

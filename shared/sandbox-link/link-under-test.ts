@@ -1,6 +1,9 @@
 // What the tests of links share.
+import { expect } from "chai";
+import { Kind, writeDataFrame, writeFrame } from "#schemas/wire/frame.ts";
+import type { WireRequest } from "#schemas/wire/message.ts";
 import { silentLog } from "#shared/service/log.ts";
-import { startSandboxServer } from "#shared/testing/sandbox-peer.ts";
+import { type FrameSocket, startSandboxServer } from "#shared/testing/sandbox-peer.ts";
 import { type ScriptedSandbox, scriptedSandbox } from "#shared/testing/scripted-sandbox.ts";
 import type { LinkLimits } from "./limits.ts";
 import type { SandboxLink } from "./link.ts";
@@ -56,6 +59,31 @@ export const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
     () => "no failure",
     (error: unknown) => error,
   );
+
+export async function drain(bytes: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const chunk of bytes) expect(chunk.byteLength).to.be.above(0);
+}
+
+export const json = (content: unknown) => writeFrame(Kind.message, 0, Buffer.from(JSON.stringify(content)));
+export const data = (stream: number, position: number, size: number) =>
+  writeDataFrame(0, { stream, position, bytes: new Uint8Array(size) });
+
+export const finished = {
+  outcome: { status: "exited", exitCode: 0 },
+  ...{ outputBytes: 100, keptBytes: 100, head: "", tail: "", durationMs: 1, leftRunning: false },
+};
+
+export type Attack = (socket: FrameSocket, id: number, stream: number) => void;
+
+/** Answers the first request of that kind by hand. Its wire id is its place in the row of requests. */
+export function answerByHand(sandbox: ScriptedSandbox, op: WireRequest["op"], attack: Attack): void {
+  sandbox.override = (request, _reply, { socket }) => {
+    if (request.op !== op) return false;
+    sandbox.override = () => false;
+    attack(socket, sandbox.requests.length, "stream" in request ? (request.stream ?? 0) : 0);
+    return true;
+  };
+}
 
 export function patterned(size: number): Buffer {
   const bytes = Buffer.allocUnsafe(size);

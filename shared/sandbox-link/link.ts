@@ -35,7 +35,10 @@ type Plain<O extends "exec" | "attach"> = Omit<RequestOf<O>, "op" | "stream">;
 
 export interface SandboxLink {
   readonly sandboxId: string;
-  /** Resolves when pistisd is connected and accepted this peer's epoch. Throws SandboxLost after `withinMs`; Refusal `epoch_stale`. */
+  /**
+   * Resolves when pistisd is connected and accepted this peer's epoch. Throws SandboxLost after `withinMs`; Refusal `epoch_stale`,
+   * or with pistisd's code when it does not take this peer for another reason.
+   */
   ready(withinMs: number): Promise<{ bootId: string }>;
   /** Goes on under a newer epoch, on the same connection. Resolves when pistisd accepted it; throws SandboxLost; Refusal `epoch_stale`. */
   raiseEpoch(epoch: number): Promise<void>;

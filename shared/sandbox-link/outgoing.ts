@@ -1,31 +1,39 @@
-// Bytes that go to a sandbox as one stream, as far as its credit allows.
+// Bytes that go to a sandbox as one stream, as far as its credit allows. Credit alone is the sandbox's own word: one that
+// grants what it never took would have the whole content wait in this process, so no more than a window ever does.
 import { DATA_BYTES_MAX, STREAM_WINDOW_BYTES } from "#schemas/wire/frame.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import { SandboxBreach } from "./breach.ts";
 
 export type Content = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
-type Send = (position: number, bytes: Uint8Array) => void;
+/** `left` is called when the bytes have left this process. */
+export type Send = (position: number, bytes: Uint8Array, left?: () => void) => void;
 
 const NOTHING = new Uint8Array(0);
 
 export class Outgoing {
+  readonly size: number;
   readonly #content: Content;
-  readonly #size: number;
   #credit = STREAM_WINDOW_BYTES;
+  #waitingBytes = 0;
   #stopped = false;
   #wake: (() => void) | undefined;
   #sentAll = false;
 
   constructor(content: Content, size: number) {
     this.#content = content;
-    this.#size = size;
+    this.size = size;
   }
 
   /** Whether it is this side that is slow. */
   get isSending(): boolean {
-    return !this.#stopped && !this.#sentAll && this.#credit > 0;
+    return !this.#stopped && !this.#sentAll && this.#hasRoom;
   }
 
+  /** Throws SandboxBreach for credit that no receiver grants who took what it grants it for. */
   credit(bytes: number): void {
+    if (bytes === 0 || this.#credit + bytes > STREAM_WINDOW_BYTES) {
+      throw new SandboxBreach("A stream was granted more than was taken of it, or nothing");
+    }
     this.#credit += bytes;
     this.#wake?.();
   }
@@ -45,9 +53,9 @@ export class Outgoing {
     let last: Uint8Array = NOTHING;
     try {
       for await (const bytes of this.#content) {
-        if (last.byteLength + position + bytes.byteLength > this.#size) throw wrongSize(this.#size, "more");
+        if (last.byteLength + position + bytes.byteLength > this.size) throw wrongSize(this.size, "more");
         // What would complete the file waits until it is clear that nothing follows.
-        if (position + bytes.byteLength === this.#size) {
+        if (position + bytes.byteLength === this.size) {
           last = bytes;
           continue;
         }
@@ -57,7 +65,7 @@ export class Outgoing {
       }
       await this.#sendPieces(send, position, last);
       position += last.byteLength;
-      if (position < this.#size) throw wrongSize(this.#size, `only ${position}`);
+      if (position < this.size) throw wrongSize(this.size, `only ${position}`);
     } finally {
       if (!this.#stopped) send(position, NOTHING);
       this.#sentAll = true;
@@ -66,16 +74,26 @@ export class Outgoing {
 
   async #sendPieces(send: Send, position: number, bytes: Uint8Array): Promise<void> {
     for (let offset = 0; offset < bytes.byteLength; ) {
-      while (this.#credit === 0 && !this.#stopped) await this.#moreCredit();
+      while (!this.#hasRoom && !this.#stopped) await this.#moreRoom();
       if (this.#stopped) return;
-      const end = Math.min(bytes.byteLength, offset + Math.min(DATA_BYTES_MAX, this.#credit));
-      send(position + offset, bytes.subarray(offset, end));
-      this.#credit -= end - offset;
-      offset = end;
+      const piece = bytes.subarray(offset, offset + Math.min(DATA_BYTES_MAX, this.#credit));
+      this.#credit -= piece.byteLength;
+      this.#waitingBytes += piece.byteLength;
+      send(position + offset, piece, () => this.#left(piece.byteLength));
+      offset += piece.byteLength;
     }
   }
 
-  async #moreCredit(): Promise<void> {
+  get #hasRoom(): boolean {
+    return this.#credit > 0 && this.#waitingBytes < STREAM_WINDOW_BYTES;
+  }
+
+  #left(bytes: number): void {
+    this.#waitingBytes -= bytes;
+    this.#wake?.();
+  }
+
+  async #moreRoom(): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
     });

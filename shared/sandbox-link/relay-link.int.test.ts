@@ -119,6 +119,26 @@ describe("a relay link", () => {
     }
   });
 
+  it("says why pistisd does not greet it, knows no end of what ran, and asks again later", async () => {
+    const { link, sandbox, cutAll } = under;
+    const running = failureOf(link.exec(command("cal_1")));
+    await sandbox.asked("exec");
+    const failure = { code: "disk_full", message: "The sandbox's disk is full", next: "Delete what is not needed" };
+    sandbox.override = ({ op }, reply) => {
+      if (op === "hello") reply({ failure });
+      return op === "hello";
+    };
+    await cutAll();
+    expect(await running)
+      .to.be.instanceOf(SandboxLost)
+      .and.to.include({ code: "unreachable" });
+    expect(await failureOf(link.ready(5_000)))
+      .to.be.instanceOf(Refusal)
+      .and.to.include(failure);
+    sandbox.override = () => false;
+    expect(await link.ready(5_000)).to.include({ bootId: sandbox.bootId });
+  });
+
   it("fails at once when the relay does not accept the key", async () => {
     under.server.server.removeAllListeners("upgrade");
     under.server.server.on("upgrade", (_request, socket) =>

@@ -50,7 +50,10 @@ function openLink(
   const { sandboxId, role, epoch, bootId } = peer;
   const limits: LinkLimits = { ...linkLimits, ...rest.limits };
   const waiters = new Waiters();
-  const wire = { send: (frame: Uint8Array) => connection.send(frame), boot: () => connection.boot };
+  const wire = {
+    send: (frame: Uint8Array, left?: () => void) => connection.send(frame, left),
+    boot: () => connection.boot,
+  };
   const requests = new Requests(wire, limits, { reattachMs, effectsOnlyTo: bootId });
   const failAll = (error: Error) => {
     requests.failAll(error);
@@ -76,6 +79,12 @@ function openLink(
       breached: (breach) =>
         failAll(new SandboxLost("unreachable", `The sandbox broke the protocol: ${breach.message}`, { cause: breach })),
       refused: failAll,
+      turnedAway: (refusal) => {
+        // Of what was sent nobody can say how it ended.
+        const message = `The sandbox takes no connection: ${refusal.message}`;
+        requests.failAll(new SandboxLost("unreachable", message, { cause: refusal }));
+        waiters.fail(refusal);
+      },
       isWaitedFor: () => requests.size + waiters.size > 0,
     },
   });

@@ -18,7 +18,8 @@ import type { Boot } from "./connection.ts";
 import type { Incoming } from "./incoming.ts";
 import type { LinkLimits } from "./limits.ts";
 import { SandboxLost } from "./link.ts";
-import type { Outgoing } from "./outgoing.ts";
+import type { Outgoing, Send } from "./outgoing.ts";
+import { Patience, type Times } from "./patience.ts";
 
 type WireFailure = z.output<typeof failure>;
 
@@ -34,7 +35,7 @@ export type Operation = Readonly<{
   incoming?: Incoming;
   outgoing?: Outgoing;
   /** Called whenever the outgoing stream is to begin. */
-  begin?: (outgoing: Outgoing, send: (position: number, bytes: Uint8Array) => void) => void;
+  begin?: (outgoing: Outgoing, send: Send) => void;
   /** It changes something in the sandbox. */
   hasEffect?: boolean;
   /** Milliseconds from sending to the answer that the request itself needs, beyond what any answer may take. */
@@ -47,10 +48,10 @@ export type Entry = {
   stream: number | undefined;
   sentTo: Boot | undefined;
   answered: boolean;
-  timer: NodeJS.Timeout | undefined;
+  readonly patience: Patience;
 };
 
-type Wire = Readonly<{ send: (frame: Uint8Array) => void; boot: () => Boot | undefined }>;
+type Wire = Readonly<{ send: (frame: Uint8Array, left?: () => void) => void; boot: () => Boot | undefined }>;
 
 type Terms = Readonly<{
   /** How long a request waits for a sandbox that went away, milliseconds. */
@@ -63,6 +64,7 @@ export class Requests {
   readonly #wire: Wire;
   readonly #limits: LinkLimits;
   readonly #terms: Terms;
+  readonly #times: Times;
   readonly #entries = new Set<Entry>();
   readonly #byId = new Map<number, Entry>();
   readonly #byStream = new Map<number, Entry>();
@@ -74,6 +76,7 @@ export class Requests {
     this.#wire = wire;
     this.#limits = limits;
     this.#terms = terms;
+    this.#times = { ...limits, reattachMs: terms.reattachMs };
     this.#strayAllowance = limits.strayFramesMax;
   }
 
@@ -90,10 +93,11 @@ export class Requests {
     if (this.#entries.size >= this.#limits.requestsMax) {
       throw new Refusal("link_busy", `${this.#limits.requestsMax} requests to this sandbox are not answered yet`);
     }
-    const entry: Entry = { operation, id: 0, stream: undefined, sentTo: undefined, answered: false, timer: undefined };
+    const patience = new Patience(operation, this.#times, (error) => this.#lose(entry, error));
+    const entry: Entry = { operation, id: 0, stream: undefined, sentTo: undefined, answered: false, patience };
     this.#entries.add(entry);
     const boot = this.#wire.boot();
-    if (boot === undefined) this.#await(entry);
+    if (boot === undefined) patience.away();
     else this.#dispatch(entry, boot);
     return entry;
   }
@@ -108,7 +112,7 @@ export class Requests {
   settle(entry: Entry): void {
     this.#entries.delete(entry);
     this.#unbind(entry);
-    clearTimeout(entry.timer);
+    entry.patience.over();
   }
 
   /** The sandbox is there: everything that waits is sent. */
@@ -121,7 +125,7 @@ export class Requests {
   disconnected(): void {
     for (const entry of this.#entries) {
       this.#unbind(entry);
-      this.#await(entry);
+      entry.patience.away();
     }
   }
 
@@ -137,14 +141,6 @@ export class Requests {
     else throw new SandboxBreach(`A frame of kind ${frame.kind} came`);
   }
 
-  #await(entry: Entry): void {
-    const { reattachMs } = this.#terms;
-    clearTimeout(entry.timer);
-    entry.timer = setTimeout(() => {
-      this.#lose(entry, new SandboxLost("unreachable", `The sandbox was not reachable for ${reattachMs} ms`));
-    }, reattachMs);
-  }
-
   #lose(entry: Entry, error: Error): void {
     this.settle(entry);
     entry.operation.outgoing?.stop();
@@ -153,7 +149,6 @@ export class Requests {
 
   #dispatch(entry: Entry, boot: Boot): void {
     const { operation } = entry;
-    clearTimeout(entry.timer);
     const isFirst = entry.sentTo === undefined;
     const usesStream =
       operation.incoming === undefined ? operation.outgoing !== undefined && isFirst : !operation.incoming.ended;
@@ -175,7 +170,7 @@ export class Requests {
     this.#byId.set(entry.id, entry);
     if (usesStream) this.#bind(entry, stream);
     this.#wire.send(frame);
-    this.#watch(entry);
+    entry.patience.sent();
     if (isFirst) this.#begin(operation, stream);
   }
 
@@ -189,8 +184,8 @@ export class Requests {
 
   #begin({ outgoing, begin }: Operation, stream: number): void {
     if (outgoing === undefined) return;
-    const send = (position: number, bytes: Uint8Array) => {
-      if (this.#byStream.has(stream)) this.#wire.send(writeDataFrame(0, { stream, position, bytes }));
+    const send: Send = (position, bytes, left) => {
+      if (this.#byStream.has(stream)) this.#wire.send(writeDataFrame(0, { stream, position, bytes }), left);
     };
     begin?.(outgoing, send);
   }
@@ -218,21 +213,6 @@ export class Requests {
     if (incoming !== undefined && !incoming.ended) this.#strayAllowance += incoming.allowance;
   }
 
-  /** A sandbox that is there but does not answer is given up too, unless it is this side that is slow. */
-  #watch(entry: Entry): void {
-    const waitMs = this.#limits.answerMs + (entry.answered ? 0 : (entry.operation.takesMs ?? 0));
-    clearTimeout(entry.timer);
-    if (entry.operation.takesMs === Number.POSITIVE_INFINITY && !entry.answered) return;
-    const timer = setTimeout(
-      () => {
-        if (isOurTurn(entry.operation)) timer.refresh();
-        else this.#lose(entry, new SandboxLost("unreachable", `The sandbox gave no answer within ${waitMs} ms`));
-      },
-      Math.min(waitMs, 2 ** 31 - 1),
-    );
-    entry.timer = timer;
-  }
-
   #data(payload: Uint8Array): void {
     const { stream, position, bytes } = readData(payload);
     const entry = this.#byStream.get(stream);
@@ -242,7 +222,7 @@ export class Requests {
     }
     entry.operation.incoming.receive(position, bytes);
     if (entry.answered && entry.operation.incoming.ended) this.settle(entry);
-    else if (entry.answered || entry.operation.takesMs === undefined) entry.timer?.refresh();
+    else entry.patience.heard();
   }
 
   #credit(payload: Uint8Array): void {
@@ -253,7 +233,7 @@ export class Requests {
       return;
     }
     entry.operation.outgoing.credit(bytes);
-    entry.timer?.refresh();
+    entry.patience.heard();
   }
 
   #message(payload: Uint8Array): void {
@@ -274,7 +254,7 @@ export class Requests {
     entry.answered = true;
     entry.operation.answered(parsed.answer);
     if (entry.operation.incoming?.ended ?? true) this.settle(entry);
-    else this.#watch(entry);
+    else entry.patience.answered();
   }
 
   #stray(weight: number, plausible: boolean): void {
@@ -288,11 +268,6 @@ const tooLarge = (bytes: number): WireFailure => ({
   message: `A request of ${bytes} bytes is larger than a frame may be (${FRAME_BYTES_MAX})`,
   next: "Write the large part into a file first.",
 });
-
-/** Whether it is this side that holds the request up. */
-function isOurTurn({ incoming, outgoing }: Operation): boolean {
-  return incoming?.allowance === 0 || outgoing?.isSending === true;
-}
 
 function message(content: { id: number; request: WireRequest } | { cancel: number }): Uint8Array {
   return writeFrame(Kind.message, 0, Buffer.from(JSON.stringify(content)));

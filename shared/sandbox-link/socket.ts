@@ -8,7 +8,8 @@ import type { LinkLimits } from "./limits.ts";
 export type SocketEnd = Readonly<{ code: number; httpStatus: number | undefined; reason: string }>;
 
 export type RelaySocket = Readonly<{
-  send: (frame: Uint8Array) => void;
+  /** `left` is called when the frame left this process. */
+  send: (frame: Uint8Array, left?: () => void) => void;
   /** Ends it with a goodbye. */
   close: () => void;
   /** Ends it at once. */
@@ -65,8 +66,8 @@ export function dialRelay({ url, adminKey, limits, connect, received, ended }: D
     gone.resolve();
   });
   return {
-    send: (frame) => {
-      if (ws.readyState === WebSocket.OPEN) ws.send(frame, { binary: true });
+    send: (frame, left) => {
+      if (ws.readyState === WebSocket.OPEN) ws.send(frame, { binary: true }, left);
     },
     close: () => {
       const patience = setTimeout(() => ws.terminate(), CLOSE_MS);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { execOutcome, failure, WireCode } from "#schemas/wire/message.ts";
 import { Refusal } from "#shared/errors/errors.ts";
+import type { Reserve } from "./reserve.ts";
 
 const line = z.discriminatedUnion("is", [
   z.object({ is: z.literal("command"), command: z.string(), at: z.string() }),
@@ -42,15 +43,16 @@ export type CallRecords = Readonly<{
   bar: (callId: string) => void;
 }>;
 
-export function openCallRecords(stateDirectory: string): CallRecords {
+export function openCallRecords(stateDirectory: string, reserve: Reserve): CallRecords {
   const directory = join(stateDirectory, "calls");
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const pathOf = (callId: string) => join(directory, callId);
+  const create = (callId: string, beginning: Beginning) => reserve.spend(() => createRecord(pathOf(callId), beginning));
 
   const records: CallRecords = {
     directory,
     begin: (callId, beginning) => {
-      if (createRecord(pathOf(callId), beginning)) return;
+      if (create(callId, beginning)) return;
       if (records.look(callId).status === "barred") {
         throw new Refusal(WireCode.callBarred, `${callId} was asked about before it came and is barred`);
       }
@@ -59,7 +61,7 @@ export function openCallRecords(stateDirectory: string): CallRecords {
     end: (callId, ending) => appendLine(pathOf(callId), "a", ending),
     look: (callId) => readRecord(pathOf(callId)),
     bar: (callId) => {
-      createRecord(pathOf(callId), { is: "barred", at: new Date().toISOString() });
+      create(callId, { is: "barred", at: new Date().toISOString() });
     },
   };
   return records;

@@ -1,8 +1,19 @@
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "chai";
+import { RESERVE_BYTES } from "../limits.ts";
 import { openCallRecords } from "./call-records.ts";
+import { openReserve } from "./reserve.ts";
 import { openState } from "./state.ts";
 
 const COMMAND = { is: "command", command: "true", at: "2026-01-01T00:00:00.000Z" } as const;
@@ -11,6 +22,8 @@ const FINISHED = {
   outcome: { status: "exited", exitCode: 0 },
   ...{ outputBytes: 0, durationMs: 1, leftRunning: false },
 } as const;
+
+const recordsIn = (folder: string) => openCallRecords(folder, openReserve(folder));
 
 describe("what outlives the daemon", () => {
   let folder: string;
@@ -39,21 +52,21 @@ describe("what outlives the daemon", () => {
   });
 
   it("I2: is a record per call id, which begins once", () => {
-    const records = openCallRecords(folder);
+    const records = recordsIn(folder);
     records.begin("cal_1", COMMAND);
     expect(records.look("cal_1")).to.deep.equal({ status: "open" });
     expect(() => records.begin("cal_1", COMMAND))
       .to.throw()
       .with.property("code", "call_seen");
-    expect(() => openCallRecords(folder).begin("cal_1", COMMAND))
+    expect(() => recordsIn(folder).begin("cal_1", COMMAND))
       .to.throw()
       .with.property("code", "call_seen");
     records.end("cal_1", FINISHED);
-    expect(openCallRecords(folder).look("cal_1")).to.deep.equal({ status: "ended", ending: FINISHED });
+    expect(recordsIn(folder).look("cal_1")).to.deep.equal({ status: "ended", ending: FINISHED });
   });
 
   it("I5: is a bar on a call that was asked about before it came", () => {
-    const records = openCallRecords(folder);
+    const records = recordsIn(folder);
     expect(records.look("cal_1")).to.deep.equal({ status: "never-seen" });
     records.bar("cal_1");
     records.bar("cal_1");
@@ -63,10 +76,31 @@ describe("what outlives the daemon", () => {
   });
 
   it("counts a line that was cut off as never written", () => {
-    const records = openCallRecords(folder);
+    const records = recordsIn(folder);
     records.begin("cal_1", COMMAND);
     appendFileSync(join(records.directory, "cal_1"), JSON.stringify(FINISHED).slice(0, 20));
     expect(records.look("cal_1")).to.deep.equal({ status: "open" });
     expect(readdirSync(records.directory)).to.deep.equal(["cal_1"]);
+  });
+
+  it("has room of its own on a full disk, and takes it again when there is more", () => {
+    const reserve = openReserve(folder);
+    const path = join(folder, "reserve");
+    const disk = { isFull: true };
+    const write = () => {
+      if (disk.isFull && existsSync(path))
+        throw Object.assign(new Error("No space left on device"), { code: "ENOSPC" });
+      return "written";
+    };
+    expect(reserve.spend(write)).to.equal("written");
+    expect(existsSync(path)).to.equal(false);
+    disk.isFull = false;
+    expect(reserve.spend(write)).to.equal("written");
+    expect(statSync(path).size).to.equal(RESERVE_BYTES);
+    const refused = () => {
+      throw Object.assign(new Error("Permission denied"), { code: "EACCES" });
+    };
+    expect(() => reserve.spend(refused)).to.throw("Permission denied");
+    expect(existsSync(path)).to.equal(true);
   });
 });

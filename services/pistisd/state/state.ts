@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { openReserve, type Reserve } from "./reserve.ts";
 
 const stateFile = z.object({
   /** Marks the processes that this daemon started, so that a later start knows them. */
@@ -29,6 +30,7 @@ export type State = Readonly<{
   recordsComplete: boolean;
   keepEpoch: (epoch: number) => void;
   keepPass: (pass: string | null) => void;
+  reserve: Reserve;
 }>;
 
 /** Creates the directory when there is none. Throws when it cannot be written. */
@@ -36,12 +38,13 @@ export function openState(directory: string): State {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   closeToOthers(directory);
   const path = join(directory, "state.json");
+  const reserve = openReserve(directory);
   const hostBoot = hostBootId();
   const kept = readState(path);
   let current: StateFile = kept ?? { ...freshState(), hostBoot };
   if (current.hostBoot !== hostBoot) current = { ...current, hostBoot, recordsComplete: false };
   const write = (next: StateFile) => {
-    replaceFile(path, JSON.stringify(next));
+    reserve.spend(() => replaceFile(path, JSON.stringify(next)));
     current = next;
   };
   write(current);
@@ -54,6 +57,7 @@ export function openState(directory: string): State {
     recordsComplete: current.recordsComplete,
     keepEpoch: (epoch) => write({ ...current, epoch }),
     keepPass: (pass) => write({ ...current, pass }),
+    reserve,
   };
 }
 

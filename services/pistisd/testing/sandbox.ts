@@ -16,6 +16,8 @@ export type SandboxOptions = Readonly<{
   processesMax?: number;
   /** Isolated only: the workspace is in memory and has this size. */
   workspaceBytes?: number;
+  /** The same of the folder for the daemon's state. */
+  stateBytes?: number;
   environment?: Readonly<Record<string, string>>;
   program?: string;
   /** The token comes in a file, as the entry hands it on; for programs that are started without the entry. */
@@ -103,7 +105,7 @@ export class TestSandbox {
       ],
       ...["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"],
       ...["--ro-bind", this.#programs(), "/opt/pistis", ...this.#workspaceMount()],
-      ...["--bind", this.state, "/var/lib/pistisd", "--ro-bind", join(this.folder, "run"), "/run/pistis"],
+      ...[...this.#stateMount(), "--ro-bind", join(this.folder, "run"), "/run/pistis"],
       ...Object.entries(this.#guestEnvironment()).flatMap(([name, value]) => ["--setenv", name, value]),
       ...["--", ...prefix, `/opt/pistis/${program}`],
     ];
@@ -121,6 +123,12 @@ export class TestSandbox {
     const { workspaceBytes } = this.options;
     if (workspaceBytes === undefined) return ["--bind", this.workspace, "/workspace"];
     return ["--size", String(workspaceBytes), "--tmpfs", "/workspace"];
+  }
+
+  #stateMount(): string[] {
+    const { stateBytes } = this.options;
+    if (stateBytes === undefined) return ["--bind", this.state, "/var/lib/pistisd"];
+    return ["--size", String(stateBytes), "--tmpfs", "/var/lib/pistisd"];
   }
 
   #limits(): string[] {

@@ -4,10 +4,12 @@ import { join } from "node:path";
 import { expect } from "chai";
 import { type PistisConfig, pistisConfig } from "#schemas/config/pistis-config.ts";
 import { openGit } from "../git/mirror.ts";
+import { gitSource } from "../git/source.ts";
 import { type FolderSandbox, folderSandbox, lost } from "../testing/folder-link.ts";
 import { commit, git, newRepository, put, tempFolder } from "../testing/repositories.ts";
 import { type Copy, copyRepository } from "./copy-repository.ts";
 import { openLocks } from "./locks.ts";
+import { copyIn } from "./sandbox-repository.ts";
 
 describe("copying a repository in", () => {
   let temp: ReturnType<typeof tempFolder>;
@@ -198,6 +200,15 @@ describe("copying a repository in", () => {
     sandbox.before.call = () => undefined;
     expect(await copy({ url: source })).to.include({ commit: head });
     expect(readdirSync(workspace)).to.deep.equal(["repo"]);
+  });
+
+  it("gives up on a sandbox that does not take the bundle in time", async () => {
+    const link = { ...sandbox.link, writeFile: () => new Promise<never>(() => undefined) };
+    put(temp.path, { bundle: "all of it" });
+    const bundle = { path: join(temp.path, "bundle"), bytes: 9 };
+    const mirror = { path: "", target: { kind: "empty" as const, branch: "main" }, shallow: [], notes: [] };
+    const copying = copyIn(link, { source: gitSource(source, []), mirror, bundle, timeoutMs: 20 });
+    await refused(copying, "copy_failed");
   });
 
   it("C95: says that LFS files are pointers and that submodules are not there", async () => {

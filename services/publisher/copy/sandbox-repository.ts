@@ -82,13 +82,7 @@ export type CopyIn = Readonly<{
 /** Resolves when /workspace/repo is checked out. May be done again after it was cut off anywhere. */
 export async function copyIn(link: SandboxLink, copy: CopyIn): Promise<InSandbox> {
   const callId = newId("call");
-  if (copy.bundle !== undefined) {
-    const { path, bytes } = copy.bundle;
-    const request = { callId: newId("call"), path: bundleOf(callId), size: bytes, mode: 0o600 };
-    const content = createReadStream(path, { highWaterMark: 256 * 1024 });
-    // What is never sent is never read, and would keep the file's disk space after the file is gone.
-    await link.writeFile(request, content).finally(() => content.destroy());
-  }
+  if (copy.bundle !== undefined) await sendBundle(link, bundleOf(callId), copy.bundle, copy.timeoutMs);
   return copyOf(await run(link, callId, copyScript(callId, copy), copy.timeoutMs));
 }
 
@@ -124,6 +118,27 @@ function endingWithout(attempts: readonly string[]): string[] {
     "trap finish EXIT",
     "trap 'exit 143' TERM",
   ];
+}
+
+/** A sandbox that takes it ever so slowly would keep another session's copy from its turn. */
+async function sendBundle(link: SandboxLink, to: string, { path, bytes }: Bundle, timeoutMs: number): Promise<void> {
+  const request = { callId: newId("call"), path: to, size: bytes, mode: 0o600 };
+  const late = new AbortController();
+  const deadline = setTimeout(() => late.abort(tooSlow(bytes, timeoutMs)), timeoutMs);
+  const content = createReadStream(path, { highWaterMark: 256 * 1024 });
+  try {
+    await unlessAborted(link.writeFile(request, content), late.signal);
+  } finally {
+    clearTimeout(deadline);
+    // What was never sent was never read, and would keep the file's disk space after the file is gone.
+    content.destroy();
+  }
+}
+
+function tooSlow(bytes: number, timeoutMs: number): Refusal {
+  return new Refusal("copy_failed", `The sandbox did not take the ${bytes} bytes within ${timeoutMs} ms`, {
+    next: "Raise git.cloneMs in pistis.json, then post a message to try again.",
+  });
 }
 
 /** Pure: the commands that make the repository out of the bundle. */

@@ -71,8 +71,10 @@ export function isTimely(leg: Leg): boolean {
 }
 
 /** Not of one that has more to take already than it may: it could have the relay pile up answers without end. */
-function answerPing({ ws, socket, limits }: Leg, payload: Buffer): void {
-  if (ws.readyState === ws.OPEN && socket.writableLength <= limits.legBufferBytesMax) ws.pong(payload);
+function answerPing(leg: Leg, payload: Buffer): void {
+  if (leg.ws.readyState !== leg.ws.OPEN || isFull(leg)) return;
+  gather(leg);
+  leg.ws.pong(payload);
 }
 
 /** Sends a frame of `from` to `to`. The frame is not copied, so the caller must not use it again. */
@@ -90,15 +92,20 @@ function isFull({ socket, unsentFrames, limits }: Leg): boolean {
   return bytes + unsentFrames * limits.frameBytesKept > limits.legBufferBytesMax;
 }
 
-/** Frames that are sent in one go, as those that came in one read, leave in one write. */
+/** Sends a frame of the relay itself, however much the leg has to take already. */
 export function send(leg: Leg, frame: Uint8Array): void {
   if (leg.ws.readyState !== leg.ws.OPEN) return;
+  gather(leg);
+  leg.ws.send(frame, { binary: true });
+}
+
+/** Before each frame to a leg: those that are sent in one go, as those that came in one read, leave in one write. */
+function gather(leg: Leg): void {
   if (leg.socket.writableCorked === 0) {
     leg.socket.cork();
     process.nextTick(() => leg.socket.uncork());
   }
   leg.unsentFrames = leg.socket.writableLength === 0 ? 1 : leg.unsentFrames + 1;
-  leg.ws.send(frame, { binary: true });
 }
 
 function block(from: Leg, full: Leg): void {

@@ -29,22 +29,36 @@ describe("a sandbox that sends the smallest frames to a peer that does not read"
     const peer = new WebSocket(relay.wsUrl + relayPaths.attach(sandboxId), [SUBPROTOCOL], { ...wireOptions, headers });
     await opened(peer);
     peer.pause();
-    const sandbox = await upgraded(relay.url, pass);
+    const sandbox = await upgraded(connect(Number(new URL(relay.url).port), "127.0.0.1"), pass);
     const frame = writeFrame(Kind.credit, 1, new Uint8Array(0));
     // With a mask of zeros, which changes nothing.
     const masked = Buffer.concat([Buffer.from([0x82, 0x80 | frame.byteLength, 0, 0, 0, 0]), frame]);
     const many = Buffer.alloc(masked.byteLength * 10_000, masked);
-    const before = keptBytes();
-    for (let sent = 0; sent < FRAMES && (await isTaken(sandbox, many)); sent += 10_000);
-    const kept = keptBytes() - before - sandbox.writableLength;
-    expect(kept / MIB).to.be.lessThan(KEPT_MIB_MAX);
+    expect((await keptAfter(sandbox, many)) / MIB).to.be.lessThan(KEPT_MIB_MAX);
     sandbox.destroy();
     peer.terminate();
   });
 });
 
-async function upgraded(url: string, pass: string): Promise<Socket> {
-  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+describe("a sandbox that sends the smallest pings and does not read", () => {
+  let relay: RelayUnderTest;
+  beforeEach(async () => {
+    relay = await startRelayForTest({ limits: { framesPerSecond: 10_000_000, frameBurst: 10_000_000 } });
+  });
+  afterEach(() => relay.close());
+
+  it("is not answered any more before the answers take much of the relay's memory", async () => {
+    const { sandboxId, pass } = await joinSandbox(relay);
+    const sandbox = await upgraded(connect(relay.socketOf(sandboxId)), pass);
+    sandbox.pause();
+    const ping = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
+    const many = Buffer.alloc(ping.byteLength * 10_000, ping);
+    expect((await keptAfter(sandbox, many)) / MIB).to.be.lessThan(KEPT_MIB_MAX);
+    sandbox.destroy();
+  });
+});
+
+async function upgraded(socket: Socket, pass: string): Promise<Socket> {
   const lines = [
     ...[`GET ${relayPaths.connect} HTTP/1.1`, "host: relay", "connection: Upgrade", "upgrade: websocket"],
     ...["sec-websocket-version: 13", "sec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg=="],
@@ -53,6 +67,13 @@ async function upgraded(url: string, pass: string): Promise<Socket> {
   socket.write(`${lines.join("\r\n")}\r\n\r\n`);
   await once(socket, "data");
   return socket;
+}
+
+/** What the relay keeps of so many frames, `many` at a time, or of those that it reads. */
+async function keptAfter(sandbox: Socket, many: Buffer): Promise<number> {
+  const before = keptBytes();
+  for (let sent = 0; sent < FRAMES && (await isTaken(sandbox, many)); sent += 10_000);
+  return keptBytes() - before - sandbox.writableLength;
 }
 
 /** Whether the other side goes on reading. */

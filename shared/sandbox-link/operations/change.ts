@@ -2,7 +2,7 @@
 import { type AttachResult, answers, type RequestOf, type WireRequest } from "#schemas/wire/message.ts";
 import { SandboxBreach } from "../breach.ts";
 import { CallNotRun, SandboxLost } from "../link.ts";
-import { type Content, Outgoing } from "../outgoing.ts";
+import { type Content, Outgoing, type Send } from "../outgoing.ts";
 import type { Operation, Requests } from "../requests.ts";
 import { lostCall, refusalOf, replaced } from "./outcome.ts";
 
@@ -23,7 +23,7 @@ export async function writeFile(
 ): Promise<{ size: number; created: boolean }> {
   const outgoing = new Outgoing(content, request.size);
   let sending: Promise<void> = Promise.resolve();
-  const begin = (stream: Outgoing, send: (position: number, bytes: Uint8Array) => void) => {
+  const begin = (stream: Outgoing, send: Send) => {
     sending = stream.run(send);
     sending.catch(awaitedBelow);
   };
