@@ -54,6 +54,8 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "services/projector/rebuild.ts#replay": "a person's command in one transaction, not a service's work",
   "services/pistisd/commands/call.ts#shellArguments": "between pistisd.call.recorded and pistisd.call.spawned",
   "services/pistisd/files/edit.ts#fileEdit": "between pistisd.file.recorded and pistisd.file.written",
+  "services/pistisd/files/operations.ts#keep":
+    "called by atMostOnce, between pistisd.file.replaced and pistisd.file.kept",
   "services/pistisd/files/write.ts#fileWrite": "between pistisd.file.recorded and pistisd.file.written",
   "services/pistisd/state/reserve.ts#fill": "room without meaning; a part of it is made whole at the next start",
   "services/pistisd/state/state.ts#replaceFile": "keeps the epoch and the pass, whose callers have the steps",
