@@ -18,10 +18,25 @@ describe("a running service whose ledger loses its tail", function () {
   });
   afterEach(() => copies.close());
 
-  async function runningLedger(mirror = copies.mirror): Promise<Ledger> {
+  async function runningLedger(mirror = copies.mirror, log = silentLog): Promise<Ledger> {
     const { shards, blobs } = copies;
     const nats = await copies.connectForGood("gateway");
-    return (await openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror, log: silentLog })).ledger;
+    return (await openLedgerAndFeed({ nats, writer: "gateway", shards, blobs, mirror, log })).ledger;
+  }
+
+  /** Once `hang` was called, it answers no more. */
+  function hangingMirror() {
+    const asked = Promise.withResolvers<void>();
+    let hangs = false;
+    const lastUpTo = (sequence?: number) => {
+      if (!hangs) return copies.mirror.lastUpTo(sequence);
+      asked.resolve();
+      return new Promise<never>(() => undefined);
+    };
+    const hang = () => {
+      hangs = true;
+    };
+    return { mirror: { ...copies.mirror, lastUpTo }, hang, asked: asked.promise };
   }
 
   async function repair(): Promise<void> {
@@ -92,6 +107,45 @@ describe("a running service whose ledger loses its tail", function () {
     }
     const next = await ledger.append(session, versionOf(last), [posted("on")], causeOf(session));
     expect(next.prev).to.equal(last.hash);
+  });
+
+  it("C138: appends nothing where its own last message was, also while PostgreSQL hangs", async () => {
+    const { mirror, hang } = hangingMirror();
+    const ledger = await runningLedger(mirror);
+    await copies.keep("old");
+    await appendMany(ledger, newId("session"), 3);
+    hang();
+    await copies.rollBack("old");
+    expect(await failureFrom(() => append(ledger, newId("session")))).to.include({ code: "ledger_tail_lost" });
+  });
+
+  it("C138: a check that the next break of the connection overtook lets nothing through", async () => {
+    const { mirror, hang, asked } = hangingMirror();
+    const gaveUp = Promise.withResolvers<void>();
+    const ledger = await runningLedger(mirror, { ...silentLog, warn: () => gaveUp.resolve() });
+    await copies.keep("old");
+    await appendMany(ledger, newId("session"), 3);
+    hang();
+    await copies.whileStopped(async () => undefined);
+    await asked;
+    await copies.rollBack("old", gaveUp.promise);
+    expect(await failureFrom(() => append(ledger, newId("session")))).to.include({ code: "ledger_tail_lost" });
+  });
+
+  it("C138: appends nothing where its own last message was, also when the mirror had not got it yet", async () => {
+    const ledger = await runningLedger();
+    const [first] = await appendMany(ledger, newId("session"), 1);
+    await copies.project();
+    await copies.keep("old");
+    await appendMany(ledger, newId("session"), 3);
+    await copies.rollBack("old");
+    for (let time = 0; time < 2; time++) {
+      const failure = await failureFrom(() => append(ledger, newId("session")));
+      expect(failure).to.include({ code: "ledger_tail_lost" });
+      expect(failure).to.have.property("next").that.contains("start this service again");
+    }
+    const restarted = await runningLedger();
+    expect(await append(restarted, newId("session"))).to.have.property("sequence", (first?.sequence ?? 0) + 1);
   });
 
   it("goes on without PostgreSQL when the server comes back with all that it had", async () => {

@@ -43,8 +43,8 @@ export type TwoCopies = Readonly<{
   whileStopped: (change: (store: string) => Promise<void>) => Promise<void>;
   /** Keeps the store as it is now, under this name. */
   keep: (name: string) => Promise<void>;
-  /** Puts back the store of that name: what was written since is lost. */
-  rollBack: (name: string) => Promise<void>;
+  /** Puts back the store of that name: what was written since is lost. The server stays away until `meanwhile` is over. */
+  rollBack: (name: string, meanwhile?: Promise<void>) => Promise<void>;
   close: () => Promise<void>;
 }>;
 
@@ -101,8 +101,9 @@ export async function openTwoCopies(): Promise<TwoCopies> {
     project: async () => project(await connect("projector"), database, blobs),
     whileStopped,
     keep: (name) => whileStopped((folder) => cp(folder, aside(name), { recursive: true })),
-    rollBack: (name) =>
+    rollBack: (name, meanwhile) =>
       whileStopped(async (folder) => {
+        await meanwhile;
         await rm(folder, { recursive: true });
         await cp(aside(name), folder, { recursive: true });
       }),

@@ -192,10 +192,13 @@ describe("the gateway's sessions", () => {
     const [first, , lost] = messages.map(({ sequence }) => sequence);
     await world.database.pool.query("delete from ledger_message where sequence = $1", [lost]);
     for (const after of [0, first]) {
-      const path = pathTo("events", { sessionId: session.id }, { after });
-      const page = eventsPage.parse((await gateway.call("GET", path)).json);
-      const expected = messages.map(({ sequence }) => sequence).filter((sequence) => sequence > (after ?? 0));
-      expect(page.messages.map(({ sequence }) => sequence)).to.deep.equal(expected);
+      for (const limit of [1, 2, 3, 100]) {
+        const path = pathTo("events", { sessionId: session.id }, { after, limit });
+        const page = eventsPage.parse((await gateway.call("GET", path)).json);
+        const expected = messages.map(({ sequence }) => sequence).filter((sequence) => sequence > (after ?? 0));
+        expect(page.messages.map(({ sequence }) => sequence)).to.deep.equal(expected.slice(0, limit));
+        expect(page.more).to.equal(expected.length > limit);
+      }
     }
   });
 

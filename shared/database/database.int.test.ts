@@ -26,6 +26,20 @@ describe("the database", () => {
     expect(applied?.rows).to.have.length(migrations.length);
   });
 
+  it("is closed also while a query is on its way that nobody answers", async () => {
+    const [waiting, other] = databases;
+    if (waiting === undefined || other === undefined) throw new Error("No database");
+    const lock = await other.pool.connect();
+    await lock.query("select pg_advisory_lock(1)");
+    const query = waiting.pool.query("select pg_advisory_lock(1)");
+    const isWaiting = async () => (await lock.query("select 1 from pg_locks where not granted")).rows.length > 0;
+    while (!(await isWaiting())) await new Promise(setImmediate);
+    await waiting.close();
+    await lock.query("select pg_advisory_unlock(1)");
+    await query;
+    lock.release();
+  });
+
   it("has in its tables exactly the columns of the entities", async () => {
     const [database] = databases;
     if (database === undefined) throw new Error("No database");

@@ -11,7 +11,7 @@ import {
 } from "./entities.ts";
 import { migrations } from "./migrations/migrations.ts";
 import { MIGRATION_TABLE } from "./migrations/names.ts";
-import { CONNECT_MS, CONNECTIONS_MAX, type DatabasePool, pingPool } from "./pool.ts";
+import { CONNECT_MS, CONNECTIONS_MAX, type DatabasePool, ended, pingPool } from "./pool.ts";
 
 export type Database = DatabasePool & Readonly<{ orm: MikroORM }>;
 
@@ -27,5 +27,5 @@ export async function openDatabase(url: string): Promise<Database> {
     allowGlobalContext: false,
   });
   const pool = await orm.em.getConnection().getNativeClient();
-  return { orm, pool, ping: () => pingPool(pool), close: () => orm.close() };
+  return { orm, pool, ping: () => pingPool(pool), close: () => ended(orm.close()) };
 }

@@ -8,6 +8,7 @@ import type { Connection, DatabasePool } from "./pool.ts";
 const rows = z.array(z.object({ sequence: z.coerce.number().int(), message: z.instanceof(Uint8Array) }));
 
 const sessions = z.array(z.object({ session: z.string() }));
+const places = z.array(z.object({ sequence: z.coerce.number().int() }));
 
 const columns = "select sequence, message from ledger_message";
 
@@ -60,6 +61,13 @@ export async function mirroredSessions(connection: Connection, after: string, li
   const text = "select distinct session from ledger_message where session > $1 order by session limit $2";
   const result = await connection.query({ text, values: [after, limit] });
   return sessions.parse(result.rows).map(({ session }) => session);
+}
+
+/** Those of these sequences that the mirror has. */
+export async function mirroredAmong(connection: Connection, sequences: readonly number[]): Promise<Set<number>> {
+  const text = "select sequence from ledger_message where sequence = any($1::bigint[])";
+  const result = await connection.query({ text, values: [sequences] });
+  return new Set(places.parse(result.rows).map(({ sequence }) => sequence));
 }
 
 async function query(connection: Connection, name: string, text: string, values: unknown[]): Promise<StoredMessage[]> {

@@ -1,5 +1,6 @@
 // PostgreSQL for services that only ask it: a pool of connections, without the ORM, which takes a third of a second to
 // load and is needed by those who write read models.
+import { setTimeout as delay } from "node:timers/promises";
 import { Pool, type PoolClient } from "pg";
 import { z } from "zod";
 import { failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
@@ -18,6 +19,7 @@ export type DatabasePool = Readonly<{
   close: () => Promise<void>;
 }>;
 
+const END_MS = 2_000;
 const UNDEFINED_TABLE = "42P01";
 const migrationRows = z.array(z.object({ name: z.string() }));
 
@@ -31,7 +33,7 @@ export async function openMigratedPool(url: string): Promise<DatabasePool> {
   });
   // Without a listener the end of an idle connection would end the process. Whoever asks next is told.
   pool.on("connect", (client) => client.on("error", forgotten)).on("error", forgotten);
-  const database = { pool, ping: () => pingPool(pool), close: () => pool.end() };
+  const database = { pool, ping: () => pingPool(pool), close: () => ended(pool.end()) };
   try {
     await requireMigrated(pool);
     return database;
@@ -39,6 +41,11 @@ export async function openMigratedPool(url: string): Promise<DatabasePool> {
     await pool.end();
     throw error;
   }
+}
+
+/** The end of a pool waits for the queries on their way; a server that hangs would never answer them. */
+export async function ended(end: Promise<void>): Promise<void> {
+  await Promise.race([end, delay(END_MS, undefined, { ref: false })]);
 }
 
 export async function pingPool(pool: Pool): Promise<void> {

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { type LedgerMessage, NEW_SESSION } from "#shared/ledger/ledger.ts";
 import { memoryLedger } from "#shared/ledger/memory.ts";
 import type { Snapshots } from "#shared/ledger/snapshots.ts";
-import { appendMany, lastOf, versionOf } from "#shared/testing/messages.ts";
+import { appendMany, failureFrom, lastOf, versionOf } from "#shared/testing/messages.ts";
 import { testDatabase } from "#shared/testing/postgres.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { migrate } from "./migrate.ts";
@@ -54,6 +54,18 @@ describe("snapshots in the database", () => {
     await snapshots.save({ ...key, foldVersion: 3 }, at(0));
     expect(await snapshots.load(key)).to.equal(undefined);
     expect(await snapshots.load({ ...key, foldVersion: 3 })).to.deep.equal(at(0));
+  });
+
+  it("are given up when the server does not answer", async () => {
+    const connection = await database.pool.connect();
+    try {
+      await connection.query("begin");
+      await connection.query("lock table session_snapshot");
+      expect(await failureFrom(() => snapshots.save(key, at(1)))).to.include({ code: "database_unavailable" });
+    } finally {
+      await connection.query("rollback");
+      connection.release();
+    }
   });
 
   it("do not count when the mirror has another message at their place, or none", async () => {

@@ -31,7 +31,7 @@ const SAVE = `
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-/** Both throw what pg throws; `load` also throws for bytes that are no snapshot. */
+/** Both throw what askDatabase throws; `load` also throws for bytes that are no snapshot. */
 export function openSnapshots({ pool }: Pick<DatabasePool, "pool">): Snapshots {
   return {
     load: async ({ session, fold, foldVersion }) => {
@@ -43,7 +43,8 @@ export function openSnapshots({ pool }: Pick<DatabasePool, "pool">): Snapshots {
     save: async (key, snapshot) => {
       const text = JSON.stringify(snapshot.state);
       if (Buffer.byteLength(text) > SNAPSHOT_BYTES_MAX) return;
-      await pool.query({ name: "snapshot-save", text: SAVE, values: valuesOf(key, snapshot, await compress(text)) });
+      const values = valuesOf(key, snapshot, await compress(text));
+      await askDatabase(() => pool.query({ name: "snapshot-save", text: SAVE, values }));
     },
   };
 }

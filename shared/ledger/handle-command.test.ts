@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import type { EventOf, PistisEvent } from "#schemas/ledger/event.ts";
-import { Refusal } from "#shared/errors/errors.ts";
+import { Fatal, Refusal } from "#shared/errors/errors.ts";
 import { newId } from "#shared/ids/ids.ts";
-import { appendMany, causeOf, failureFrom, posted } from "#shared/testing/messages.ts";
+import { appendMany, causeOf, expectFatal, failureFrom, lastOf, posted } from "#shared/testing/messages.ts";
 import { handleCommand, load } from "./handle-command.ts";
-import type { Ledger } from "./ledger.ts";
+import { type Ledger, NEW_SESSION } from "./ledger.ts";
 import { memoryLedger } from "./memory.ts";
 
 /** Counts messages; a session takes at most three. */
@@ -65,6 +65,32 @@ describe("handleCommand", () => {
     await load(watched, counting, session, now);
     expect(now.state).to.equal(2);
     expect(reads).to.deep.equal([2, 0]);
+  });
+
+  it("drops a known state that the ledger has lost a message of, and decides on what is there", async () => {
+    const first = lastOf(await appendMany(gateway, session, 1));
+    const known = { state: 2, version: { sequence: 1_000, hash: "0".repeat(64) } };
+    const request = { session, command: { wanted: 3 }, cause: causeOf(session), known };
+    const { state, appended } = await handleCommand(gateway, counting, request);
+    expect([state, appended?.prev]).to.deep.equal([2, first.hash]);
+  });
+
+  it("drops a known state that what the ledger has now does not follow on", async () => {
+    await appendMany(gateway, session, 2);
+    const lost = { sequence: 1, hash: "0".repeat(64) };
+    const chained: Ledger = {
+      append: gateway.append,
+      read: async (id, after = NEW_SESSION) => {
+        const end = await gateway.read(id, after);
+        const isBroken = end.messages.some(({ prev }, index) => index === 0 && prev !== after.hash);
+        if (isBroken) throw new Fatal("chain_broken", "It does not follow");
+        return end;
+      },
+    };
+    expect((await load(chained, counting, session, { state: 3, version: lost })).state).to.equal(2);
+    const broken: Ledger = { ...chained, read: () => Promise.reject(new Fatal("chain_broken", "It does not follow")) };
+    await expectFatal("chain_broken", () => load(broken, counting, session, { state: 3, version: lost }));
+    await expectFatal("chain_broken", () => load(broken, counting, session));
   });
 
   function handle(wanted: number) {

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +7,7 @@ import { startNatsServer } from "#shared/embedded/nats-server.ts";
 import { failureOf } from "#shared/errors/errors.ts";
 import { silentLog } from "#shared/service/log.ts";
 import { Resources } from "#shared/service/resources.ts";
+import { startTestNats } from "#shared/testing/nats.ts";
 import { openNats } from "./access.ts";
 import { newNatsKeys } from "./keys.ts";
 import { prepareNats, requireLedger } from "./setup.ts";
@@ -34,5 +36,22 @@ describe("a service's way to the ledger", () => {
     const fixed = await refusal(3);
     expect(fixed?.code).to.equal("ledger_shards_fixed");
     expect(fixed?.next).to.contain("ledger.shards");
+  });
+
+  it("C140: breaks the process's resources when its connection ends by itself, and not when they are closed", async () => {
+    const server = await startTestNats();
+    resources.add("test server", server, ({ close }) => close());
+    const open = (of: Resources) => openNats({ url: server.url, seed: server.keys.brain.seed }, "brain", of);
+    const [own, other] = [new Resources(), new Resources()];
+    await open(other);
+    await other.close();
+    const nats = await open(own);
+    const broken = once(own.broken, "abort");
+    await nats.close();
+    await broken;
+    expect(failureOf(own.broken.reason)).to.include({ code: "nats_connection_ended" });
+    expect(own.broken.reason).to.have.property("next").that.contains("pistis setup");
+    expect(other.broken.aborted).to.equal(false);
+    await own.close();
   });
 });

@@ -1,6 +1,7 @@
 // The way of one service to NATS, and to the ledger over it.
 import type { Writer } from "#schemas/ledger/event.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
+import { Fatal } from "#shared/errors/errors.ts";
 import type { Ledger, LedgerFeed } from "#shared/ledger/ledger.ts";
 import type { Mirror } from "#shared/ledger/mirror.ts";
 import { RecentMessages } from "#shared/ledger/recent.ts";
@@ -16,7 +17,10 @@ import { requireLedger } from "./setup.ts";
 
 export type NatsAccess = Readonly<{ url: string; seed: string }>;
 
-/** Connects as `user`; closed with `resources`. `purpose` tells apart the connections of one user. */
+/**
+ * Connects as `user`; closed with `resources`, which break when the connection ends before. `purpose` tells apart the
+ * connections of one user.
+ */
 export async function openNats(
   access: NatsAccess,
   user: NatsUser,
@@ -25,7 +29,21 @@ export async function openNats(
 ): Promise<NatsConnection> {
   const name = purpose === undefined ? user : `${user}-${purpose}`;
   const connection = await connectNats({ ...access, user, name: `pistis ${name}` });
-  return resources.add(`NATS connection of ${name}`, connection, (opened) => opened.close());
+  let isAsked = false;
+  void connection.closed().then((cause) => {
+    if (!isAsked) resources.break(endedForGood(name, cause));
+  });
+  return resources.add(`NATS connection of ${name}`, connection, (opened) => {
+    isAsked = true;
+    return opened.close();
+  });
+}
+
+/** The client gave up, which it is told never to do: a process without its connection must not look healthy. */
+function endedForGood(name: string, cause: unknown): Fatal {
+  const why = cause instanceof Error ? `: ${cause.message}` : "";
+  const next = "Start it again, and see nats-server's log for why it refuses this user; `pistis setup` renews its keys";
+  return new Fatal("nats_connection_ended", `The NATS connection of ${name} has ended for good${why}`, { cause, next });
 }
 
 /**

@@ -13,8 +13,13 @@ const CONNECT_MS = 15_000;
 const RECONNECT_WAIT_MS = 100;
 const PING_INTERVAL_MS = 15_000;
 
-/** A server may be away for as long as it likes. */
-export const FOR_EVER = { reconnect: true, maxReconnectAttempts: -1, reconnectTimeWait: RECONNECT_WAIT_MS };
+/** A server may be away for as long as it likes, and may refuse its users until its keys are put right. */
+export const FOR_EVER = {
+  reconnect: true,
+  maxReconnectAttempts: -1,
+  reconnectTimeWait: RECONNECT_WAIT_MS,
+  ignoreAuthErrorAbort: true,
+};
 
 /**
  * Connects as one user. A lost connection is mended by itself, for ever: requests made meanwhile fail or wait for

@@ -52,6 +52,14 @@ describe("live traffic over NATS", () => {
     stop();
   });
 
+  it("does not keep a stop from ending when the server takes nothing", async () => {
+    const hanging: NatsConnection = Object.create(brain);
+    hanging.flush = () => new Promise(() => undefined);
+    const publisher = openLivePublisher({ nats: hanging });
+    publisher.publish("ses_3", delta("last words"));
+    await publisher.close();
+  });
+
   it("ends for a listener that unsubscribes, and what does not fit the schema never reaches one", async () => {
     const publisher = openLivePublisher({ nats: brain });
     const first = collect(1);

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { NatsConnection } from "nats";
 import { liveSessionSubject, liveSubject } from "#schemas/ledger/subjects.ts";
 import { type LiveMessage, liveMessage } from "#schemas/live/live.ts";
@@ -6,6 +7,8 @@ import type { LivePublisher, LiveSubscriber } from "#shared/live/live.ts";
 
 /** How long deltas of one kind are gathered into one message. */
 const GATHER_MS = 15;
+/** How long a stop waits for the last of it: a server that hangs never takes it. */
+const LAST_MS = 2_000;
 
 /**
  * Publishes what was gathered every 15 ms. The numbers of the messages are its own: one per message sent, and one
@@ -33,8 +36,8 @@ export function openLivePublisher(options: { nats: NatsConnection }): LivePublis
     },
     async close() {
       clearTimeout(timer);
-      await sending;
-      await send(options.nats, gathered);
+      const last = Promise.resolve(sending).then(() => send(options.nats, gathered));
+      await Promise.race([last, delay(LAST_MS, undefined, { ref: false })]);
     },
   };
 }

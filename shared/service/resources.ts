@@ -4,6 +4,17 @@
 export class Resources {
   #closers: Array<{ name: string; close: () => Promise<unknown> }> = [];
   #closing: Promise<void> | undefined;
+  readonly #broken = new AbortController();
+
+  /** Aborts, with the reason, when something that is open has ended by itself and does not come back. */
+  get broken(): AbortSignal {
+    return this.#broken.signal;
+  }
+
+  /** For what has ended by itself. It closes nothing: whoever runs the process does, and ends it. */
+  break(reason: Error): void {
+    this.#broken.abort(reason);
+  }
 
   add<T>(name: string, resource: T, close: (resource: T) => unknown): T {
     this.#closers.push({ name, close: async () => close(resource) });

@@ -38,7 +38,7 @@ function process(environment: Record<string, string>) {
 const closed: string[] = [];
 
 /** `fails`: why it does not open; a list is what its first attempts meet. */
-function service(fails: Error | Error[] = []): ServiceProcess {
+function service(fails: Error | Error[] = [], opened?: (resources: Resources) => void): ServiceProcess {
   return serviceProcess({
     name: "example",
     about: "an example",
@@ -49,6 +49,7 @@ function service(fails: Error | Error[] = []): ServiceProcess {
       const failure = Array.isArray(fails) ? fails.shift() : fails;
       if (failure !== undefined) throw failure;
       resources.add("second", PISTIS_DATA, () => closed.push("second"));
+      opened?.(resources);
       return { url: "http://127.0.0.1:1" };
     },
   });
@@ -146,6 +147,17 @@ describe("a service as a process", () => {
     const stopped = process(environment);
     const exitCode = runService(service(away()), { ...stopped.host, err: () => stopped.signal() });
     expect(await exitCode).to.equal(0);
+  });
+
+  it("ends with exit code 1 when something that it needs has ended for good, and says why and what next", async () => {
+    const { host, written, ready } = process({ PISTIS_NATS_SEED: SEED, PISTIS_DATA: "/data" });
+    const opening = Promise.withResolvers<Resources>();
+    const exitCode = runService(service([], opening.resolve), host);
+    await ready;
+    (await opening.promise).break(new Refusal("ended", "The connection has ended for good", { next: "Start it" }));
+    expect(await exitCode).to.equal(1);
+    expect(written.err).to.equal("pistis example: The connection has ended for good (ended)\n  next: Start it\n");
+    expect(closed).to.deep.equal(["second", "first"]);
   });
 
   it("names every variable that is missing or wrong and shows no value", async () => {

@@ -82,7 +82,8 @@ export type Host = Readonly<{
 
 /**
  * Runs the service until a signal. Prints `ready <name> [url]` on standard output when it serves. Resolves with the exit
- * code: 0 after a stop, 1 when it could not start or did not stop, with the reason and the next step on standard error.
+ * code: 0 after a stop, 1 when it could not start, did not stop or lost for good what it needs, with the reason and the
+ * next step on standard error.
  */
 export async function runService(service: ServiceProcess, host: Host): Promise<number> {
   const stop = new AbortController();
@@ -93,8 +94,12 @@ export async function runService(service: ServiceProcess, host: Host): Promise<n
     if (running === undefined) return 0;
     const { url, resources } = running;
     host.out(`ready ${service.name}${url === undefined ? "" : ` ${url}`}\n`);
-    if (!stop.signal.aborted) await once(stop.signal, "abort");
-    return await closed(service, host, resources);
+    const end = AbortSignal.any([stop.signal, resources.broken]);
+    if (!end.aborted) await once(end, "abort");
+    const isAsked = stop.signal.aborted;
+    if (!isAsked) report(service, host, end.reason, "Whoever supervises it starts it again");
+    const exitCode = await closed(service, host, resources);
+    return isAsked ? exitCode : 1;
   } catch (error) {
     report(service, host, error, "See what was logged before, and that `pistis setup` ran for this NATS and database");
     return 1;

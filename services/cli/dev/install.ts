@@ -89,7 +89,8 @@ export async function startInstall(
     await writeServerFile(folder, { url, natsUrl: base.nats.url, ...embeddedDatabase(base.databaseUrl, environment) });
     resources.add("server file", folder, removeServerFile);
     const shown = { url, adminToken: secrets.adminToken, network: networkText(config) };
-    return { ...shown, fresh, died: base.died, close: () => resources.close() };
+    const died = AbortSignal.any([base.died, resources.broken]);
+    return { ...shown, fresh, died, close: () => resources.close() };
   } catch (error) {
     await resources.close();
     throw error;

@@ -59,6 +59,7 @@ describe("pistis ledger, projections and status", function () {
     const seen = Math.max(...consumers.map(({ acknowledged }: { acknowledged: number }) => acknowledged));
     expect(seen).to.be.greaterThan(5);
     expect((await folder.run(["projections", "rebuild", "--check"])).out).to.contain("as a rebuild makes it");
+    expect((await folder.run(["projections", "rebuild"])).out).to.match(/^replayed \d+ messages; .* made anew$/m);
     await stop(running);
     const stopped = await folder.run(["ledger", "verify"]);
     expect(stopped.exitCode).to.equal(0);

@@ -65,6 +65,6 @@ function adviceFor({ faults }: Verification): string {
     return "  next: keep a copy of both stores, then compare the two: the copy whose chain holds is the right one\n";
   if (codes.has("missing_in_ledger")) return "  next: pistis ledger repair --dry-run\n";
   if (codes.has("missing_in_mirror"))
-    return "  next: what was parked comes with an update that can read it; then pistis projections rebuild --check\n";
+    return "  next: pistis projections rebuild, which copies it again; what was parked may need an update first that can read it\n";
   return "";
 }

@@ -6,8 +6,9 @@ import type { RebuildOptions } from "./rebuild.ts";
 const HELP = `
 The read models (the list of sessions and what each stands at) are made from the mirror alone. Readers see the old rows
 until the new ones are all there. With --check the mirror is replayed aside and compared row by row: it names the first
-row that differs, with exit code 1, and changes nothing. Messages that the projector parked are in no read model: they
-are listed.
+row that differs, with exit code 1, and changes nothing. Without it, what the mirror lacks of the ledger is copied first:
+rows that were lost, and what the projector parked, once this version can read it. What is still parked is in no read
+model: it is listed. Update and start the projector anew before: it remembers the newest sessions as they were.
 
 Examples:
   $ pistis projections rebuild --check
@@ -23,7 +24,9 @@ export function addProjections(program: Command, context: Context, finish: (exit
     .command("rebuild")
     .copyInheritedSettings(projections)
     .summary("make the read models anew from the mirror")
-    .description("Drops the read models and replays the mirror to the same rows.")
+    .description(
+      "Copies what the mirror lacks of the ledger, drops the read models and replays the mirror to the same rows.",
+    )
     .option("--check", "change nothing: compare with what a rebuild would make")
     .option("--json", "as one JSON document")
     .option("--config <file>", "pistis.json, for ledger.shards (default: ./pistis.json, if there is one)")

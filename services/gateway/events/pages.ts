@@ -31,7 +31,8 @@ export async function readPage(pages: Pages, session: string, after: number, lim
   const { anchor, mirrored, isThere } = await fromMirror(pages.database, session, after, limit + 1);
   const known = isThere ? await decodeUpTo(mirrored, pages.blobs, anchor) : undefined;
   const complete = known !== undefined && known.length < mirrored.length;
-  const tail = complete || mirrored.length > limit ? [] : await tailOf(pages.ledger, session, versionAt(known, anchor));
+  const isFull = complete || (known !== undefined && mirrored.length > limit);
+  const tail = isFull ? [] : await tailOf(pages.ledger, session, versionAt(known, anchor));
   const messages = [...(known ?? []), ...tail.filter(({ sequence }) => sequence > after)];
   if (messages.length === 0 && tail.length === 0 && anchor === undefined) throw notFound();
   const page = messages.slice(0, Math.min(limit, fitting(messages)));

@@ -4,7 +4,7 @@ import { type NatsConnection, NatsError } from "nats";
 import type { Writer } from "#schemas/ledger/event.ts";
 import { ledgerSubject } from "#schemas/ledger/subjects.ts";
 import type { Blobs } from "#shared/blobs/blobs.ts";
-import { Fatal } from "#shared/errors/errors.ts";
+import { Fatal, failureOf } from "#shared/errors/errors.ts";
 import { type Append, decodeMessage, encodeMessage, type StoredMessage } from "#shared/ledger/codec.ts";
 import { type Ledger, type LedgerMessage, NEW_SESSION, type Version } from "#shared/ledger/ledger.ts";
 import type { MirrorReader } from "#shared/ledger/mirror.ts";
@@ -38,7 +38,11 @@ export type LedgerOptions = Readonly<{
 const TAIL_MAX = 50;
 const PATIENCE_MS = 20_000;
 
+const BREAK = "chain_broken";
+
 type Sources = LedgerOptions & Readonly<{ copy: MirrorReader }>;
+type Wanted = Sources & Readonly<{ session: string; subject: string }>;
+type Reading = Readonly<{ messages: LedgerMessage[]; version: Version }>;
 
 export function openLedger(options: LedgerOptions): Ledger {
   const sources = { ...options, copy: dispensableMirror(options.mirror, options.log ?? silentLog) };
@@ -59,16 +63,48 @@ async function append(options: LedgerOptions, request: Append): Promise<LedgerMe
   return stored;
 }
 
-async function read(options: Sources, session: string, after: Version) {
-  const messages: LedgerMessage[] = [];
-  let version = after;
-  for await (const stored of storedMessages(options, session, after.sequence)) {
-    const message = await decodeMessage(stored, options.blobs);
+/**
+ * A few messages from the stream, then all that the mirror has, then the stream's tail. The stream is the truth: what
+ * the mirror has counts only while its chain holds, up to the stream's message behind it.
+ */
+async function read(options: Sources, session: string, after: Version): Promise<Reading> {
+  const wanted = { ...options, session, subject: ledgerSubject(session, options.shards) };
+  const { nats, copy, log = silentLog } = options;
+  let head: Reading = { messages: [], version: after };
+  if (after.sequence !== NEW_SESSION.sequence) {
+    head = await followed(wanted, head, oneByOne(nats, wanted.subject, after.sequence));
+    if (head.messages.length < TAIL_MAX) return head;
+  }
+  const rows = await copy.read(session, head.version.sequence);
+  let known = head;
+  try {
+    known = await followed(wanted, head, rows);
+    return await followed(wanted, known, tail(wanted, known.version.sequence));
+  } catch (error) {
+    // A break behind the mirror's last row may be that row's fault. Whatever else is wrong with the tail is the stream's.
+    const mayBeMirror = rows.length > 0 && (known === head || isBreak(error));
+    if (!mayBeMirror || !(error instanceof Fatal)) throw error;
+    const fields = { code: "mirror_broken", session, failure: failureOf(error) };
+    log.error(fields, "The mirror's copy of a session does not hold: it is read from the stream alone");
+    return followed(wanted, head, theRest(wanted, head.version.sequence));
+  }
+}
+
+/** `known` and what follows on it. Throws a Fatal `chain_broken`, and what decodeMessage throws. */
+async function followed(
+  { session, blobs }: Wanted,
+  known: Reading,
+  stored: Iterable<StoredMessage> | AsyncIterable<StoredMessage>,
+): Promise<Reading> {
+  const messages = [...known.messages];
+  let { version } = known;
+  for await (const one of stored) {
+    const message = await decodeMessage(one, blobs);
     const broken = breakAfter(version, message);
     if (broken !== undefined || message.session !== session) {
-      const next = "Run pistis ledger verify and restore the message from the other copy (mirror or stream).";
       const reason = broken?.reason ?? `It belongs to ${message.session}`;
-      throw new Fatal("chain_broken", `Ledger message ${message.sequence} of ${session}: ${reason}`, { next });
+      const next = "Run pistis ledger verify and restore the message from the other copy (mirror or stream).";
+      throw new Fatal(BREAK, `Ledger message ${message.sequence} of ${session}: ${reason}`, { next });
     }
     version = { sequence: message.sequence, hash: message.hash };
     messages.push(message);
@@ -76,21 +112,13 @@ async function read(options: Sources, session: string, after: Version) {
   return { messages, version };
 }
 
-/** What follows on `after`: a few from the stream, then all that the mirror has, then the stream's tail. */
-async function* storedMessages(options: Sources, session: string, after: number): AsyncGenerator<StoredMessage> {
-  const subject = ledgerSubject(session, options.shards);
-  let last = after;
-  if (after !== NEW_SESSION.sequence) {
-    const reached = yield* oneByOne(options.nats, subject, last);
-    if (reached === undefined) return;
-    last = reached;
-  }
-  for (const row of await options.copy.read(session, last)) {
-    yield row;
-    last = row.sequence;
-  }
-  const tail = yield* oneByOne(options.nats, subject, last);
-  if (tail !== undefined) yield* theRest(options, subject, tail);
+function isBreak(error: unknown): boolean {
+  return error instanceof Fatal && error.code === BREAK;
+}
+
+async function* tail(wanted: Wanted, after: number): AsyncGenerator<StoredMessage> {
+  const reached = yield* oneByOne(wanted.nats, wanted.subject, after);
+  if (reached !== undefined) yield* theRest(wanted, reached);
 }
 
 /** At most TAIL_MAX. Returns where it stopped; undefined at the end of the session. */
@@ -110,7 +138,7 @@ async function* oneByOne(
 }
 
 /** A server whose configuration is of an older version lets not every service make consumers: then one by one. */
-async function* theRest({ nats }: Sources, subject: string, after: number): AsyncGenerator<StoredMessage> {
+async function* theRest({ nats, subject }: Wanted, after: number): AsyncGenerator<StoredMessage> {
   let last: number | undefined = after;
   try {
     for await (const stored of scanLedger(nats, { after, subject })) {

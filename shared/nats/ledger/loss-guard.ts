@@ -3,11 +3,12 @@
 // the connection broke until that check has an answer, and after a loss nothing until the ledger is whole again: what is
 // written then takes the place of what could be put back.
 //
-// A check that PostgreSQL does not answer holds nobody up for long: turns go on without it, and it goes on being asked. Both
-// may be away together, after a power failure say, and PostgreSQL for longer. Until it answers this process goes by
-// what it knows itself: the last message that it appended has to be there.
+// What this process knows itself comes first, and needs the ledger alone: the last message that it appended has to be
+// there. PostgreSQL may be away too, after a power failure say, and for longer, or not have got that message yet. A check
+// that it does not answer holds nobody up for long: turns go on without it, and it goes on being asked.
 import { setTimeout as delay } from "node:timers/promises";
 import { Events, type NatsConnection } from "nats";
+import { askDatabase } from "#shared/database/ask.ts";
 import { failureOf, Refusal, Retryable } from "#shared/errors/errors.ts";
 import type { MirrorScan } from "#shared/ledger/mirror.ts";
 import type { Log } from "#shared/service/log.ts";
@@ -15,15 +16,17 @@ import { WHOLE_LEDGER } from "./scan.ts";
 import { requireWhole, standingOf } from "./standing.ts";
 import { nextMessage, unavailable } from "./stream-reader.ts";
 
-/** How long appends wait for the check once the server is there again. */
+/** How long appends wait for PostgreSQL once the server is there again. */
 const CHECK_MS_MAX = 2_000;
 const CHECK_AGAIN_MS = 2_000;
+/** Nobody may append meanwhile. */
+const OWN_AGAIN_MS = 500;
 
 export type LossGuard = Readonly<{
   /**
    * Resolves when something may be sent. Throws a Retryable: with the code and next step of `requireWhole` after a
-   * loss, since a repair mends it, or `ledger_tail_lost` while PostgreSQL cannot tell; `ledger_unavailable` when there
-   * is no server within that time.
+   * loss, since a repair mends it, or `ledger_tail_lost` when only this process can tell; `ledger_unavailable` when
+   * there is no server within that time.
    */
   mayAppend: (withinMs: number) => Promise<void>;
   /** To be told of what the server has acknowledged. */
@@ -37,14 +40,14 @@ type Guard = {
   /** While the connection is broken or not checked. */
   closed: PromiseWithResolvers<void> | undefined;
   lost: Refusal | undefined;
-  /** How many were made anew. */
-  connections: number;
+  /** Counts what broke or was made anew: a check of an earlier time says nothing any more. */
+  changes: number;
   last: Stored | undefined;
 };
 
 /** It ends with the connection. */
 export function openLossGuard(guarded: Guarded): LossGuard {
-  const guard: Guard = { closed: undefined, lost: undefined, connections: 0, last: undefined };
+  const guard: Guard = { closed: undefined, lost: undefined, changes: 0, last: undefined };
   watchConnection(guarded, guard).catch((error: unknown) =>
     guarded.log.error({ failure: failureOf(error) }, "The ledger is not checked at new connections any more"),
   );
@@ -61,10 +64,10 @@ export function openLossGuard(guarded: Guarded): LossGuard {
 
 async function watchConnection(guarded: Guarded, guard: Guard): Promise<void> {
   for await (const { type } of guarded.nats.status()) {
-    if (type === Events.Disconnect) guard.closed ??= Promise.withResolvers<void>();
-    if (type !== Events.Reconnect) continue;
-    guard.connections++;
-    void checkNewConnection(guarded, guard);
+    if (type !== Events.Disconnect && type !== Events.Reconnect) continue;
+    guard.changes++;
+    guard.closed ??= Promise.withResolvers<void>();
+    if (type === Events.Reconnect) void checkNewConnection(guarded, guard);
   }
   open(guard);
 }
@@ -75,59 +78,65 @@ function open(guard: Guard): void {
 }
 
 async function checkNewConnection(guarded: Guarded, guard: Guard): Promise<void> {
-  const { connections } = guard;
-  const isNewest = () => guard.connections === connections && !guarded.nats.isClosed();
-  const patience = setTimeout(() => isNewest() && open(guard), CHECK_MS_MAX).unref();
+  const { changes } = guard;
+  const isNewest = () => guard.changes === changes && !guarded.nats.isClosed();
+  let patience: NodeJS.Timeout | undefined;
   // After a loss as well: a repair may put it back.
   while (isNewest()) {
-    const isAnswered = await check(guarded, guard);
-    if (isAnswered && isNewest()) {
-      clearTimeout(patience);
-      open(guard);
+    const own = await asked(guarded, () => requireOwn(guarded, guard));
+    if (own !== undefined && isNewest()) {
+      if (own.loss !== undefined) noteLoss(guarded, guard, own.loss);
+      patience ??= setTimeout(() => isNewest() && open(guard), CHECK_MS_MAX).unref();
+      const both = await asked(guarded, () => requireBoth(guarded));
+      if (both !== undefined && isNewest()) {
+        clearTimeout(patience);
+        settle(guarded, guard, both.loss ?? own.loss);
+        if (guard.lost === undefined) return;
+      }
     }
-    if (isAnswered && guard.lost === undefined) return;
-    await delay(CHECK_AGAIN_MS, undefined, { ref: false });
+    await delay(own === undefined ? OWN_AGAIN_MS : CHECK_AGAIN_MS, undefined, { ref: false });
   }
 }
 
-/** False when PostgreSQL cannot tell now. */
-async function check(guarded: Guarded, guard: Guard): Promise<boolean> {
-  const { nats, mirror, log } = guarded;
+type Answer = Readonly<{ loss: Refusal | undefined }>;
+
+/** Undefined when it cannot be told now. */
+async function asked({ log }: Guarded, requirement: () => Promise<void>): Promise<Answer | undefined> {
   try {
-    requireWhole(await standingOf(nats, mirror));
-    if (guard.lost !== undefined) log.warn({}, "The ledger is whole again: appends go on");
-    guard.lost = undefined;
-    return true;
+    await requirement();
+    return { loss: undefined };
   } catch (error) {
-    if (error instanceof Refusal) {
-      noteLoss(guarded, guard, error);
-      return true;
-    }
+    if (error instanceof Refusal) return { loss: error };
     const fields = { failure: failureOf(error) };
     log.warn(fields, "Whether the ledger is whole after a new connection cannot be told yet");
-    await checkOwn(guarded, guard);
-    return false;
+    return undefined;
   }
 }
 
-async function checkOwn(guarded: Guarded, guard: Guard): Promise<void> {
-  const { last } = guard;
+async function requireOwn({ nats }: Guarded, { last }: Guard): Promise<void> {
   if (last === undefined) return;
-  try {
-    const found = await nextMessage(guarded.nats, last.sequence, WHOLE_LEDGER);
-    if (found?.sequence === last.sequence && found.messageId === last.messageId) return;
-    noteLoss(guarded, guard, withoutOwn(last));
-  } catch (error) {
-    if (!(error instanceof Retryable)) throw error;
-    guarded.log.warn({ failure: failureOf(error) }, "Nor can the ledger tell");
-  }
+  const found = await nextMessage(nats, last.sequence, WHOLE_LEDGER);
+  if (found?.sequence !== last.sequence || found.messageId !== last.messageId) throw withoutOwn(last);
+}
+
+async function requireBoth({ nats, mirror }: Guarded): Promise<void> {
+  const lastUpTo = (sequence?: number) => askDatabase(() => mirror.lastUpTo(sequence), CHECK_MS_MAX);
+  requireWhole(await standingOf(nats, { ...mirror, lastUpTo }));
 }
 
 function withoutOwn({ sequence }: Stored): Refusal {
-  const next = "See that PostgreSQL runs, which tells what was lost; then `pistis ledger repair` puts it back";
+  const next =
+    "See that PostgreSQL runs, which tells what was lost; then `pistis ledger repair` puts it back. Where it finds nothing missing, that message is lost for good: start this service again";
   return new Refusal("ledger_tail_lost", `The ledger has lost message ${sequence}, which it had acknowledged`, {
     next,
   });
+}
+
+function settle(guarded: Guarded, guard: Guard, loss: Refusal | undefined): void {
+  if (loss !== undefined) noteLoss(guarded, guard, loss);
+  else if (guard.lost !== undefined) guarded.log.warn({}, "The ledger is whole again: appends go on");
+  guard.lost = loss;
+  open(guard);
 }
 
 function noteLoss({ log }: Guarded, guard: Guard, loss: Refusal): void {
