@@ -51,6 +51,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "services/relay/open-relay.ts#openRelay":
     "wires the report that relay.report.sending and relay.report.sent are around",
   "services/relay/passes/passes.ts#openPasses": "wires writeState, which has its steps",
+  "services/projector/refill.ts#addMissing": "a person's command, which may be run again: what is there stays as it is",
   "services/projector/rebuild.ts#replay": "a person's command in one transaction, not a service's work",
   "services/pistisd/commands/call.ts#shellArguments": "between pistisd.call.recorded and pistisd.call.spawned",
   "services/pistisd/files/edit.ts#fileEdit": "between pistisd.file.recorded and pistisd.file.written",
