@@ -109,7 +109,9 @@ describe("a Docker provider after a crash", function () {
       );
     }
     const before = await leftOf(cli, `${setting.installId}-other`);
-    await next();
+    const provider = await next();
+    // It makes a filler of its own when it starts, and waits for its end.
+    await provider.close();
     expect(await leftOf(cli, setting.installId)).to.deep.equal([sandboxName(key, { ...older, generation: 2 })]);
     expect(before).to.have.lengthOf(5);
     expect(await leftOf(cli, `${setting.installId}-other`)).to.deep.equal(before);
